@@ -1,0 +1,20 @@
+// From a collective to the flows it sends: which ranks talk to which, and how many bytes each sends. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace orrery::forecast {
+
+struct RankFlow {
+  uint32_t src_rank = 0;
+  uint32_t dst_rank = 0;
+  uint64_t bytes = 0;
+};
+
+// Flows of one collective by NCCL's ring algorithm (send/recv and all-to-all: direct), payload bytes as sent by each rank over all channels.
+// `op` is enum orrery_collective_op, `bytes` as the call names them, `peer` the root or peer rank; `caller` matters for send and recv only.
+// Source: volumes per rank of NCCL's ring algorithm, 2(n-1)/n * S for all-reduce. An unknown op gives no flows.
+std::vector<RankFlow> flows_of(uint16_t op, uint64_t bytes, uint32_t nranks, uint32_t peer, uint32_t caller);
+
+}  // namespace orrery::forecast
