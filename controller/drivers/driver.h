@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,8 @@ struct HostDirective {
 
 using Completion = std::function<void(Status)>;
 
+class SwitchEvents;  // switch_link.h
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -75,6 +78,21 @@ class Driver {
   virtual void apply(Revision revision, const std::vector<Flow>& flows, uint64_t lease_ns, Completion done) = 0;
   virtual void renew(Revision revision, uint64_t lease_ns) = 0;
   virtual void withdraw() = 0;
+
+  // Called at least every 100 ms with CLOCK_MONOTONIC: where waiting for answers times out and idle elements are tended.
+  virtual void poll(uint64_t now_ns) { static_cast<void>(now_ns); }
+  // The path this tuple takes now by what apply() made true; nothing: the driver has no say, the fabric hashes it.
+  virtual std::optional<fabric::Path> path_of(const FiveTuple& tuple) const {
+    static_cast<void>(tuple);
+    return std::nullopt;
+  }
+  // What decides for this tuple at switch `at`, for people ("rule 12"); nothing: the fabric's hash.
+  virtual std::optional<std::string> decided_by(fabric::NodeId at, const FiveTuple& tuple) const {
+    static_cast<void>(at), static_cast<void>(tuple);
+    return std::nullopt;
+  }
+  // Where the api delivers what switches say; null when the driver has no business with them.
+  virtual SwitchEvents* switch_events() { return nullptr; }
 };
 
 }  // namespace orrery::drivers
