@@ -1,0 +1,181 @@
+// schemas/control.capnp as values: what orreryctl asks and the controller answers. Field meanings and units are the
+// schema's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/base/result.h"
+
+namespace orrery::msg {
+
+struct Request {
+  enum class Kind : uint8_t {
+    kPlanList,
+    kFlowExplain,
+    kLinkList,
+    kJobList,
+    kHostList,
+    kSwitchList,
+    kHealth,
+    kForecastList
+  };
+  Kind kind = Kind::kHealth;
+  uint64_t flow_id = 0;  // kFlowExplain
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+struct PlannedFlow {
+  enum class State : uint8_t { kPlanned, kAcknowledged, kAlive, kFixed };
+  enum class OnPath : uint8_t { kUnknown, kYes, kNo };
+  uint64_t flow_id = 0;
+  uint64_t comm_id = 0;
+  std::string src_host;
+  std::string dst_host;
+  FiveTuple tuple;
+  std::vector<std::string> path;
+  std::vector<std::string> backup;
+  uint64_t bytes_per_round = 0;
+  uint64_t release_offset_ns = 0;
+  uint64_t pace_bps = 0;
+  State state = State::kPlanned;
+  OnPath on_path = OnPath::kUnknown;
+  friend bool operator==(const PlannedFlow&, const PlannedFlow&) = default;
+};
+
+struct PlanList {
+  uint64_t term = 0;
+  uint64_t revision = 0;
+  std::string driver;
+  std::string method;
+  uint64_t max_load_bytes = 0;
+  uint64_t lower_bound_bytes = 0;
+  uint64_t planned_at_tai_ns = 0;
+  uint64_t planning_ns = 0;
+  std::vector<PlannedFlow> flows;
+  friend bool operator==(const PlanList&, const PlanList&) = default;
+};
+
+struct HopExplanation {
+  std::string port;
+  std::string decided_by;
+  uint64_t load_bytes = 0;
+  std::vector<std::string> alternatives;
+  friend bool operator==(const HopExplanation&, const HopExplanation&) = default;
+};
+
+struct FlowExplanation {
+  PlannedFlow flow;
+  std::vector<std::string> reasons;
+  std::vector<HopExplanation> hops;
+  friend bool operator==(const FlowExplanation&, const FlowExplanation&) = default;
+};
+
+struct LinkState {
+  std::string port;
+  std::string peer;
+  bool up = false;
+  uint64_t rate_bps = 0;
+  uint64_t queue_bytes = 0;
+  double utilization = 0;
+  uint64_t planned_bytes = 0;
+  uint64_t tx_bytes = 0;
+  uint64_t drops = 0;
+  uint64_t queue_max_bytes = 0;
+  uint32_t flows = 0;
+  friend bool operator==(const LinkState&, const LinkState&) = default;
+};
+
+struct JobState {
+  uint64_t comm_id = 0;
+  uint32_t nranks = 0;
+  uint32_t announced = 0;
+  std::vector<std::string> hosts;  // by rank, "" where unknown
+  uint64_t collectives = 0;
+  uint64_t bytes_total = 0;
+  uint64_t plan_hits = 0;
+  uint64_t plan_misses = 0;
+  uint16_t last_op = 0;
+  uint64_t last_bytes = 0;
+  friend bool operator==(const JobState&, const JobState&) = default;
+};
+
+struct ForecastState {
+  uint64_t comm_id = 0;
+  uint16_t op = 0;
+  uint64_t bytes = 0;
+  uint64_t window_start_tai_ns = 0;
+  uint64_t window_end_tai_ns = 0;
+  uint64_t period_ns = 0;
+  uint64_t jitter_ns = 0;
+  double confidence = 0;
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  friend bool operator==(const ForecastState&, const ForecastState&) = default;
+};
+
+struct HostState {
+  std::string host;
+  bool connected = false;
+  uint64_t last_seen_tai_ns = 0;
+  uint32_t processes = 0;
+  uint64_t plan_revision = 0;
+  uint32_t plan_entries = 0;
+  uint64_t windows = 0;
+  uint64_t windows_lost = 0;
+  uint64_t events_lost = 0;
+  int64_t clock_offset_ns = 0;
+  bool clock_synchronized = false;
+  std::string refusal;
+  friend bool operator==(const HostState&, const HostState&) = default;
+};
+
+struct SwitchState {
+  std::string switch_name;
+  bool connected = false;
+  uint64_t last_seen_tai_ns = 0;
+  uint64_t rule_revision = 0;
+  uint32_t rules = 0;
+  uint32_t table_size = 0;
+  uint32_t ports_up = 0;
+  uint32_t ports = 0;
+  std::string refusal;
+  friend bool operator==(const SwitchState&, const SwitchState&) = default;
+};
+
+struct Health {
+  std::string version;
+  uint64_t started_tai_ns = 0;
+  uint64_t term = 0;
+  uint64_t revision = 0;
+  std::string driver;
+  uint32_t hosts_connected = 0;
+  uint32_t hosts_known = 0;
+  uint32_t switches_connected = 0;
+  uint32_t switches_known = 0;
+  uint64_t plan_hits = 0;
+  uint64_t plan_misses = 0;
+  std::vector<std::string> problems;
+  friend bool operator==(const Health&, const Health&) = default;
+};
+
+// A question the controller could not answer; `message` says what to do.
+struct RequestError {
+  std::string message;
+  friend bool operator==(const RequestError&, const RequestError&) = default;
+};
+
+using Response = std::variant<RequestError, PlanList, FlowExplanation, std::vector<LinkState>, std::vector<JobState>,
+                              std::vector<HostState>, std::vector<SwitchState>, Health, std::vector<ForecastState>>;
+
+Result<std::string> encode(const Request& request);
+Result<std::string> encode(const Response& response);
+// Errors: kCorrupt, naming the field, also for a kind of message that this version does not know.
+Result<Request> decode_request(std::string_view frame);
+Result<Response> decode_response(std::string_view frame);
+
+}  // namespace orrery::msg
