@@ -1,0 +1,45 @@
+// The checks of a topology that go beyond the form of the file: names, ranges, cabling, reachability.
+#pragma once
+
+#include <vector>
+
+#include "controller/fabric/mistakes.h"
+#include "controller/fabric/topology.h"
+
+namespace orrery::fabric {
+
+// Where a value stands in the file, and whether it could be read: what could not is reported already and is not judged
+// again.
+struct Place {
+  uint32_t line = 0;
+  bool readable = true;
+};
+
+struct PortPlaces {
+  Place name, rate, queue, address;
+};
+struct NodePlaces {
+  Place name, tier, ports;
+  std::vector<PortPlaces> each_port;
+};
+struct CablePlaces {
+  Place a, b;
+};
+
+// Parallel to the vectors of the Topology it describes.
+struct Places {
+  Place name, mtu;
+  std::vector<NodePlaces> switches;
+  std::vector<NodePlaces> hosts;
+  std::vector<CablePlaces> links;
+};
+
+// Places for a topology that came from no file.
+Places places_without_file(const Topology& topology);
+void check_topology(const Topology& topology, const Places& places, Mistakes& mistakes);
+
+// Reports `value` when outside [low, high] and returns whether it was inside.
+bool check_range(uint64_t value, uint64_t low, uint64_t high, std::string_view unit, uint32_t line, std::string key,
+                 Mistakes& mistakes);
+
+}  // namespace orrery::fabric
