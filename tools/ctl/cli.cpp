@@ -1,0 +1,134 @@
+#include "tools/ctl/cli.h"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "common/base/nearest_name.h"
+#include "tools/ctl/command.h"
+#include "tools/ctl/table.h"
+
+namespace orrery::ctl {
+namespace {
+
+constexpr std::string_view kDefaultController = "ipc:///run/orrery/control.sock";
+
+void set_up(Session& session) {
+  CLI::App& app = session.app;
+  app.name("orreryctl");
+  app.description("See what an Orrery fabric plans and does, and work with topology files");
+  app.footer(
+      "Exit codes: 0 success; 1 failure, or what was named is not there; 2 wrong usage or bad input;\n"
+      "            3 no answer from the controller.");
+  app.require_subcommand(1);
+  app.fallthrough();
+  const auto endpoint = session.console.environment.find("ORRERY_CONTROLLER");
+  session.global.controller =
+      endpoint != session.console.environment.end() ? endpoint->second : std::string(kDefaultController);
+  app.add_option("--controller", session.global.controller,
+                 fmt::format("ZeroMQ endpoint of the controller's control socket [env: ORRERY_CONTROLLER, else {}]",
+                             kDefaultController));
+  app.add_option("--timeout", session.global.timeout_s, "Seconds to wait for the controller's answer")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  add_topology_commands(session);
+}
+
+// The words of `arguments` that name a command; stops with an error text at the first that names none.
+std::string unknown_command(const CLI::App& root, const std::vector<std::string>& arguments) {
+  const CLI::App* at = &root;
+  std::string path = "orreryctl";
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const auto subcommands = at->get_subcommands([](const CLI::App*) { return true; });
+    if (subcommands.empty()) return "";
+    if (word.starts_with('-')) {
+      const std::string name = word.substr(0, word.find('='));
+      const CLI::Option* option = at->get_option_no_throw(name);
+      if (option == nullptr) option = root.get_option_no_throw(name);
+      if (option != nullptr && option->get_items_expected_min() > 0 && word.find('=') == std::string::npos) ++i;
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const CLI::App* subcommand : subcommands) names.push_back(subcommand->get_name());
+    const auto found = std::find(names.begin(), names.end(), word);
+    if (found == names.end()) {
+      const std::vector<std::string_view> views(names.begin(), names.end());
+      return fmt::format("{}: unknown command '{}'{}\nThe commands here are: {}", path, word, did_you_mean(word, views),
+                         fmt::join(names, ", "));
+    }
+    at = subcommands[static_cast<size_t>(found - names.begin())];
+    path += " " + word;
+  }
+  return "";
+}
+
+const CLI::App* deepest_parsed(const CLI::App& app, std::string& path) {
+  const auto parsed = app.get_subcommands();
+  if (parsed.empty()) return &app;
+  path += " " + parsed.back()->get_name();
+  return deepest_parsed(*parsed.back(), path);
+}
+
+int usage_error(Session& session, const std::string& message) {
+  std::string path = "orreryctl";
+  const CLI::App* app = deepest_parsed(session.app, path);
+  session.console.err << path << ": " << message << "\nSee '" << path << " --help'";
+  if (app->get_subcommands([](const CLI::App*) { return true; }).empty()) session.console.err << " for its options";
+  session.console.err << "\n";
+  return kUsage;
+}
+
+void collect_help(CLI::App& app, const std::string& path, std::vector<CommandHelp>& all) {
+  const std::string prefix =
+      path.empty() ? "orreryctl"
+                   : "orreryctl " + path.substr(0, path.rfind(' ') == std::string::npos ? 0 : path.rfind(' '));
+  all.push_back({path, app.help(path.empty() ? "" : prefix)});
+  for (CLI::App* subcommand : app.get_subcommands([](CLI::App*) { return true; }))
+    collect_help(*subcommand, path.empty() ? subcommand->get_name() : path + " " + subcommand->get_name(), all);
+}
+
+}  // namespace
+
+int report(Console& console, const Error& error) {
+  console.err << toned("orreryctl:", Tone::kBad, console.colour)
+              << (error.message.find('\n') == std::string::npos ? " " : "\n") << error.message << "\n";
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+      return kUsage;
+    case ErrorCode::kUnavailable:
+      return kUnreachable;
+    default:
+      return kFailed;
+  }
+}
+
+int run(const std::vector<std::string>& arguments, Console& console) {
+  Session session(console);
+  set_up(session);
+  if (const std::string error = unknown_command(session.app, arguments); !error.empty()) {
+    console.err << error << "\n";
+    return kUsage;
+  }
+  try {
+    session.app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    console.out << session.app.help();
+    return kOk;
+  } catch (const CLI::ParseError& error) {
+    return usage_error(session, error.what());
+  }
+  return session.action ? session.action() : usage_error(session, "a command is required");
+}
+
+std::vector<CommandHelp> all_help() {
+  std::vector<CommandHelp> all;
+  std::ostream nowhere(nullptr);
+  Console console{.out = nowhere, .err = nowhere};
+  Session session(console);
+  set_up(session);
+  collect_help(session.app, "", all);
+  return all;
+}
+
+}  // namespace orrery::ctl

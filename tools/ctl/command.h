@@ -1,0 +1,35 @@
+// What every command file shares: the options common to all commands, and how a command reports.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "common/base/result.h"
+#include "tools/ctl/cli.h"
+
+namespace orrery::ctl {
+
+struct GlobalOptions {
+  std::string controller;  // ZeroMQ endpoint
+  double timeout_s = 2.0;
+};
+
+// One run of the program. Command files register their sub-commands on `app`; the callback of the one that was given
+// sets `action`.
+struct Session {
+  explicit Session(Console& where) : console(where) {}
+
+  Console& console;
+  CLI::App app;
+  GlobalOptions global;
+  std::function<int()> action;
+};
+
+void add_topology_commands(Session& session);
+
+// Prints "orreryctl: message" on console.err and returns the exit code that fits the error.
+int report(Console& console, const Error& error);
+
+}  // namespace orrery::ctl
