@@ -78,5 +78,6 @@ struct ControllerMessage {
     plan @0 :HostPlan;
     lease @1 :Lease;
     withdraw @2 :Lease;              # forget the plan now
+    refused @3 :Text;                # answer to a hello the controller cannot accept: why, and what to do
   }
 }

@@ -48,5 +48,6 @@ struct SwitchCommand {
     rules @0 :RuleSet;
     lease @1 :Plan.Lease;
     withdraw @2 :Plan.Lease;
+    refused @3 :Text;                # answer to a hello the controller cannot accept: why, and what to do
   }
 }

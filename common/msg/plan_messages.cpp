@@ -161,6 +161,8 @@ Result<ControllerMessage> read_controller_message(wire::ControllerMessage::Reade
       ORRERY_ASSIGN(const Lease lease, read_lease(in.getWithdraw()));
       return ControllerMessage(Withdraw{lease});
     }
+    case wire::ControllerMessage::REFUSED:
+      return ControllerMessage(Refused{read_text(in.getRefused())});
   }
   return corrupt("ControllerMessage", "is of a kind this version does not know");
 }
@@ -225,8 +227,10 @@ Result<std::string> encode(const ControllerMessage& message) {
       write_plan(out.initPlan(), *plan);
     else if (const auto* lease = std::get_if<Lease>(&message))
       write_lease(out.initLease(), *lease);
+    else if (const auto* withdraw = std::get_if<Withdraw>(&message))
+      write_lease(out.initWithdraw(), withdraw->lease);
     else
-      write_lease(out.initWithdraw(), std::get<Withdraw>(message).lease);
+      out.setRefused(std::get<Refused>(message).reason);
   });
 }
 

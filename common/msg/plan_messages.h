@@ -83,8 +83,14 @@ struct AgentHello {
   friend bool operator==(const AgentHello&, const AgentHello&) = default;
 };
 
+// The controller's answer to a hello it cannot accept; `reason` says what to do.
+struct Refused {
+  std::string reason;
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+
 using AgentMessage = std::variant<AgentHello, Ack>;
-using ControllerMessage = std::variant<HostPlan, Lease, Withdraw>;
+using ControllerMessage = std::variant<HostPlan, Lease, Withdraw, Refused>;
 
 Result<std::string> encode(const AgentMessage& message);
 Result<std::string> encode(const ControllerMessage& message);

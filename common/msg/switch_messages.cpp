@@ -198,6 +198,8 @@ Result<SwitchCommand> read_switch_command(wire::SwitchCommand::Reader in) {
       ORRERY_ASSIGN(const Lease lease, read_lease(in.getWithdraw()));
       return SwitchCommand(Withdraw{lease});
     }
+    case wire::SwitchCommand::REFUSED:
+      return SwitchCommand(Refused{read_text(in.getRefused())});
   }
   return corrupt("SwitchCommand", "is of a kind this version does not know");
 }
@@ -221,8 +223,10 @@ Result<std::string> encode(const SwitchCommand& command) {
       write_rules(out.initRules(), *rules);
     else if (const auto* lease = std::get_if<Lease>(&command))
       write_lease(out.initLease(), *lease);
+    else if (const auto* withdraw = std::get_if<Withdraw>(&command))
+      write_lease(out.initWithdraw(), withdraw->lease);
     else
-      write_lease(out.initWithdraw(), std::get<Withdraw>(command).lease);
+      out.setRefused(std::get<Refused>(command).reason);
   });
 }
 

@@ -94,7 +94,7 @@ struct SwitchTelemetry {
 };
 
 using SwitchMessage = std::variant<SwitchHello, Ack, SwitchTelemetry>;
-using SwitchCommand = std::variant<RuleSet, Lease, Withdraw>;
+using SwitchCommand = std::variant<RuleSet, Lease, Withdraw, Refused>;
 
 Result<std::string> encode(const SwitchMessage& message);
 Result<std::string> encode(const SwitchCommand& command);
