@@ -1,7 +1,7 @@
 /* Events a training process writes into its rings (preload -> agent). One event is one cache line.
  *
  * Written by the preload, read by the agent, which believes nothing: every field is checked before use. Times are CLOCK_MONOTONIC
- * nanoseconds of the host (the same clock in every container). Addresses are IPv6, IPv4 as v4-mapped, network byte order; ports host order. */
+ * nanoseconds of the host (the same clock in every container). An event becomes visible with the ring's `produced` (release). Addresses are IPv6, IPv4 as v4-mapped, network byte order; ports host order. */
 #ifndef ORRERY_COMMON_ABI_EVENT_ABI_H
 #define ORRERY_COMMON_ABI_EVENT_ABI_H
 
@@ -73,7 +73,7 @@ struct orrery_flow_event {
 
 struct orrery_event {
   orrery_u64 time_ns;
-  orrery_u32 type;    /* enum orrery_event_type; written last, with release */
+  orrery_u32 type;    /* enum orrery_event_type */
   orrery_u32 thread;  /* kernel thread id of the caller */
   union {
     struct orrery_comm_event comm;

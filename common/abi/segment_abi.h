@@ -27,7 +27,7 @@ struct orrery_segment_header {
   orrery_u64 agent_alive_ns; /* CLOCK_MONOTONIC, refreshed by the agent at least every second */
   orrery_u64 lost_no_ring;   /* events of threads that found no free ring */
   orrery_u64 lost_no_slot;   /* flows that found no free counter slot */
-  orrery_u8 reserved[48];
+  orrery_u8 reserved[56];
 };
 
 struct orrery_ring_header {
@@ -36,7 +36,8 @@ struct orrery_ring_header {
   orrery_u64 dropped;
   orrery_u32 owner; /* kernel thread id of the writer, 0 when free */
   orrery_u32 pad0;
-  orrery_u8 pad1[40];
+  orrery_u64 consumed_seen; /* the writer's last look at `consumed`, so that a push need not touch the reader's line */
+  orrery_u8 pad1[32];
   /* reader's line */
   orrery_u64 consumed;
   orrery_u8 pad2[56];
@@ -52,7 +53,7 @@ struct orrery_flow_counters {
   orrery_u64 last_tx_ns;
   orrery_u64 held_ns;       /* total time sends were held back for a release offset */
   orrery_u64 held_sends;
-  orrery_u64 reserved;
+  orrery_u64 plan_flow_id;  /* flow_id of the plan entry this flow follows, 0 when none; unlike plan_index it survives a new table */
 };
 
 ORRERY_ABI_ASSERT(sizeof(struct orrery_segment_header) == 128, "segment header layout");

@@ -1,0 +1,39 @@
+/* The identity of a communicator: equal on all its ranks without asking anyone, on every host and in every version of this code.
+ *
+ * ncclCommInitRank and its kin: hash of the 128 bytes of the unique id (of all ids, in order, for ncclCommInitRankScalable).
+ * ncclCommSplit and its kin: hash of (parent, how many children the parent had before on this rank, colour). Never 0. */
+#ifndef ORRERY_COMMON_ABI_COMM_ID_ABI_H
+#define ORRERY_COMMON_ABI_COMM_ID_ABI_H
+
+#include "common/abi/types_abi.h"
+
+#define ORRERY_UNIQUE_ID_BYTES 128u
+
+static inline orrery_u64 orrery_comm_id_round(orrery_u64 hash, orrery_u64 word) {
+  hash ^= word;
+  hash *= 0xff51afd7ed558ccdull;
+  hash ^= hash >> 33;
+  hash *= 0xc4ceb9fe1a85ec53ull;
+  hash ^= hash >> 29;
+  return hash;
+}
+
+/* `bytes` is a multiple of 8; words are read as little-endian. */
+static inline orrery_u64 orrery_comm_id(const orrery_u8* data, orrery_u64 bytes) {
+  orrery_u64 hash = 0x6f72726572796964ull, word, i;
+  for (i = 0; i + 8 <= bytes; i += 8) {
+    int b;
+    word = 0;
+    for (b = 7; b >= 0; b--) word = (word << 8) | data[i + (orrery_u64)b];
+    hash = orrery_comm_id_round(hash, word);
+  }
+  return hash ? hash : 1;
+}
+
+static inline orrery_u64 orrery_child_comm_id(orrery_u64 parent_id, orrery_u32 child_index, orrery_u32 colour) {
+  orrery_u64 hash = orrery_comm_id_round(0x6368696c64ull, parent_id);
+  hash = orrery_comm_id_round(hash, ((orrery_u64)child_index << 32) | colour);
+  return hash ? hash : 1;
+}
+
+#endif
