@@ -58,9 +58,8 @@ void AgentSegment::close_batch(uint32_t ring, const Batch& batch) {
 
 orrery_event AgentSegment::copy_event(uint32_t ring, uint64_t position) const {
   const orrery_event* slot = &ring_events(ring_at(memory_.data(), shape_, ring))[position & (shape_.ring_events - 1)];
-  orrery_event event = *slot;
-  // From here on the compiler must use the copy, never read the shared event again.
-  __asm__ volatile("" : "+m"(event) : : "memory");
+  orrery_event event;
+  copy_words(&event, slot, sizeof(event));
   return event;
 }
 
@@ -85,7 +84,7 @@ std::optional<FlowSample> AgentSegment::read_flow(uint32_t slot) const {
   sample.held_ns = load_relaxed(&flow->held_ns);
   sample.held_sends = load_relaxed(&flow->held_sends);
   sample.plan_flow_id = load_relaxed(&flow->plan_flow_id);
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  fence_acquire();
   if (!(sample.generation & 1) || load_relaxed(&flow->generation) != sample.generation) return std::nullopt;
   return sample;
 }

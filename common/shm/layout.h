@@ -64,6 +64,21 @@ inline void store_relaxed(T* to, T value) {
   __atomic_store_n(to, value, __ATOMIC_RELAXED);
 }
 
+// Every shared word is accessed atomically, so the sanitizer, which does not model fences, has nothing to report.
+#ifdef __SANITIZE_THREAD__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+inline void fence_acquire() {
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+inline void fence_release() {
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+#ifdef __SANITIZE_THREAD__
+#pragma GCC diagnostic pop
+#endif
+
 // Copies between shared and private memory word by word, so that a concurrent writer can tear the whole but never a
 // word. `bytes` is a multiple of 8, both pointers are 8-byte aligned.
 inline void copy_words(void* to, const void* from, size_t bytes) {

@@ -49,7 +49,7 @@ class PlanReader {
       const bool found = lease_valid(now_ns) && scan(query, answer);
       answer->release_suspended = load_relaxed(&header_->release_suspended) != 0;
       answer->sequence = before;
-      __atomic_thread_fence(__ATOMIC_ACQUIRE);
+      fence_acquire();
       if (load_relaxed(&header_->sequence) == before) return found && plausible(answer->entry);
     }
     return false;

@@ -23,7 +23,7 @@ template <typename Write>
 void PlanTable::locked(Write write) {
   const uint32_t sequence = load_relaxed(&header()->sequence);
   store_relaxed(&header()->sequence, sequence + 1);
-  __atomic_thread_fence(__ATOMIC_RELEASE);
+  fence_release();
   write();
   __atomic_store_n(&header()->sequence, sequence + 2, __ATOMIC_RELEASE);
 }
