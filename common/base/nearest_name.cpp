@@ -38,6 +38,10 @@ std::string_view nearest_name(std::string_view wrong, std::span<const std::strin
       best_distance = distance;
     }
   }
+  if (!best.empty() || wrong.size() < 3) return best;
+  // What was cut short: "mtu" for "mtu_bytes".
+  for (std::string_view name : valid)
+    if (name.starts_with(wrong)) return name;
   return best;
 }
 

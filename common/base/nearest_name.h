@@ -7,7 +7,8 @@
 
 namespace orrery {
 
-// Empty when nothing is near enough to be a plausible slip (edit distance above a third of the longer name, at least 2).
+// Empty when nothing is near enough to be a plausible slip: an edit distance of at most a third of the longer name (at
+// least 2), or a name that `wrong` (of three letters or more) is the beginning of.
 std::string_view nearest_name(std::string_view wrong, std::span<const std::string_view> valid);
 
 // ", did you mean 'x'?" or "".

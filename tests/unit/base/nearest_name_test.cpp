@@ -18,3 +18,8 @@ TEST_CASE("a word that resembles nothing is answered with nothing") {
   CHECK(nearest_name("zzzzzzzzzz", kNames).empty());
   CHECK(did_you_mean("zzzzzzzzzz", kNames).empty());
 }
+
+TEST_CASE("a word cut short is answered with the name it begins") {
+  CHECK(nearest_name("queue", kNames) == "queue_bytes");
+  CHECK(nearest_name("qu", kNames).empty());
+}
