@@ -89,12 +89,14 @@ class Checker {
   }
 
   void register_node(bool is_host, size_t index, const std::string& name, const Place& place, const std::string& key) {
-    if (!check_name(name, place, key + ".name", kMaxNodeNameBytes)) return;
+    check_name(name, place, key + ".name", kMaxNodeNameBytes);
+    if (name.empty()) return;
     const auto [known, fresh] = nodes_.emplace(name, Element{is_host, index, place.line});
-    if (!fresh)
-      mistakes_.add(place.line, key + ".name",
-                    fmt::format("the name {} is already taken by a {}{}; give every switch and host its own",
-                                quoted(name), known->second.is_host ? "host" : "switch", at_line(known->second.line)));
+    if (fresh) return;
+    ambiguous_.insert(name);
+    mistakes_.add(place.line, key + ".name",
+                  fmt::format("the name {} is already taken by a {}{}; give every switch and host its own",
+                              quoted(name), known->second.is_host ? "host" : "switch", at_line(known->second.line)));
   }
 
   void check_switch(size_t index) {
@@ -160,19 +162,10 @@ class Checker {
       if (where.rate.readable)
         check_range(port.rate_bps, kMinRateBps, kMaxRateBps, "bit/s", where.rate.line, port_key + ".rate_bps",
                     mistakes_);
-      if (where.queue.readable) check_queue(port.queue_bytes, where.queue.line, port_key + ".queue_bytes");
+      if (where.queue.readable)
+        check_queue(port.queue_bytes, mtu_known_ ? topology_.mtu_bytes : 0, where.queue.line, port_key + ".queue_bytes",
+                    mistakes_);
     }
-  }
-
-  void check_queue(uint64_t bytes, uint32_t line, const std::string& key) {
-    const uint64_t packet = topology_.mtu_bytes + kEthernetHeaderBytes;
-    if (mtu_known_ && bytes < packet)
-      mistakes_.add(line, key,
-                    fmt::format("a queue of {} bytes cannot hold one packet of {} bytes; give it at least that, better "
-                                "{}",
-                                bytes, packet, 16 * packet));
-    else
-      check_range(bytes, 1, kMaxQueueBytes, "bytes", line, key, mistakes_);
   }
 
   const std::vector<Port>& ports_of(const Element& node) const {
@@ -188,31 +181,35 @@ class Checker {
     const auto node = nodes_.find(ref.node);
     if (node == nodes_.end()) {
       mistakes_.add(place.line, key,
-                    fmt::format("no switch or host is named {}{}; define it or correct the link", quoted(ref.node),
-                                node_hint(ref.node)));
+                    fmt::format("no switch or host is named {}{}", quoted(ref.node), node_hint(ref.node)));
       return {};
     }
+    // Of two nodes of one name nobody knows which is meant; a node with too many ports is not searched: both are
+    // reported.
+    if (ambiguous_.contains(ref.node)) return {};
     const auto& ports = ports_of(node->second);
+    if (ports.size() > kMaxSwitchPorts) return {&node->second, SIZE_MAX};
     const auto port = std::find_if(ports.begin(), ports.end(), [&](const Port& p) { return p.name == ref.port; });
     if (port == ports.end()) {
       std::vector<std::string_view> names;
       for (const Port& p : ports) names.push_back(p.name);
       mistakes_.add(place.line, key,
-                    fmt::format("{} has no port {}{}; it has {}", ref.node, quoted(ref.port),
-                                did_you_mean(ref.port, names), some_of(names)));
+                    fmt::format("{} has no port {}, only {}{}", ref.node, quoted(ref.port), some_of(names),
+                                hint_or(ref.port, names, "; add the port or correct the link")));
       return {&node->second, SIZE_MAX};
     }
     return {&node->second, static_cast<size_t>(port - ports.begin())};
   }
 
   std::string node_hint(const std::string& wrong) {
+    constexpr std::string_view kNoHint = "; define it or correct the link";
     constexpr size_t kBudget = 2'000'000;  // names compared in all: keeps a large broken file from taking minutes
-    if (mistakes_.full() || hints_spent_ + nodes_.size() > kBudget) return "";
+    if (mistakes_.full() || hints_spent_ + nodes_.size() > kBudget) return std::string(kNoHint);
     hints_spent_ += nodes_.size();
     std::vector<std::string_view> names;
     for (const auto& [name, node] : nodes_) names.push_back(name);
     std::sort(names.begin(), names.end());
-    return did_you_mean(wrong, names);
+    return hint_or(wrong, names, kNoHint);
   }
 
   void check_cable(size_t index) {
@@ -255,10 +252,11 @@ class Checker {
                                 cable.a.node, cable.a.port, rate_a, cable.b.node, cable.b.port, rate_b));
   }
 
-  // Switches of one plane reach each other. A broken cable may have led anywhere: what it touches counts as joined
-  // (through the extra element at the end), so that its consequences are not reported as mistakes of their own.
+  // Switches of one plane reach each other. A broken cable may have led anywhere: what it touches is joined to the
+  // extra element at the end, so that its consequences are not reported as mistakes of their own.
   void join_planes(const End& a, const End& b, bool whole) {
     const size_t anywhere = topology_.switches.size();
+    broken_ = broken_ || !whole;
     for (const End& end : {a, b}) {
       if (end.node == nullptr) continue;
       if (!whole && !end.node->is_host) planes_.join(end.node->index, anywhere);
@@ -274,14 +272,16 @@ class Checker {
           if (end.port != SIZE_MAX) edge_[&ports_of(*end.node)[end.port]] = anywhere;
           excused_.insert(end.node->index);
         }
-    broken_ = broken_ || !whole;
   }
 
   void check_nics_cabled() {
+    if (!places_.links_complete) return;
     for (size_t h = 0; h < topology_.hosts.size(); ++h)
       for (size_t i = 0; i < topology_.hosts[h].nics.size(); ++i) {
         const Port& nic = topology_.hosts[h].nics[i];
-        if (used_.contains(&nic) || excused_.contains(h) || !places_.hosts[h].each_port[i].name.readable) continue;
+        if (used_.contains(&nic) || excused_.contains(h) || ambiguous_.contains(topology_.hosts[h].name) ||
+            !places_.hosts[h].each_port[i].name.readable)
+          continue;
         mistakes_.add(places_.hosts[h].each_port[i].name.line,
                       fmt::format("hosts[{}].nics[{}]", label(topology_.hosts[h].name, h), label(nic.name, i)),
                       fmt::format("the NIC has no cable; add '[{}:{}, SWITCH:PORT]' to links", topology_.hosts[h].name,
@@ -291,6 +291,7 @@ class Checker {
 
   // Two hosts reach each other when some plane has a NIC of each: hosts do not forward.
   void check_reachable() {
+    if (!places_.links_complete) return;
     std::vector<std::pair<std::set<size_t>, std::vector<size_t>>> groups;  // planes -> hosts
     std::map<std::set<size_t>, size_t> group_of;
     for (size_t h = 0; h < topology_.hosts.size(); ++h) {
@@ -304,13 +305,21 @@ class Checker {
     }
     std::stable_sort(groups.begin(), groups.end(),
                      [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+    const size_t anywhere = planes_.find(topology_.switches.size());
+    size_t budget = 20'000'000;  // pairs of groups; a fabric that anyone cabled has a handful
     for (size_t small = 1; small < groups.size() && !mistakes_.full(); ++small)
-      for (size_t large = 0; large < small; ++large)
-        if (std::none_of(groups[small].first.begin(), groups[small].first.end(),
-                         [&](size_t plane) { return groups[large].first.contains(plane); })) {
+      for (size_t large = 0; large < small && budget > 0; ++large, --budget)
+        if (!meet(groups[small].first, groups[large].first, anywhere)) {
           report_unreachable(groups[small].second, groups[large].second);
           break;  // one report per group that is cut off
         }
+  }
+
+  // Whether two hosts with NICs in these planes reach each other; `anywhere` meets everything once some cable is
+  // broken.
+  bool meet(const std::set<size_t>& a, const std::set<size_t>& b, size_t anywhere) const {
+    if (broken_ && (a.contains(anywhere) || b.contains(anywhere))) return true;
+    return std::any_of(a.begin(), a.end(), [&](size_t plane) { return b.contains(plane); });
   }
 
   void report_unreachable(const std::vector<size_t>& cut_off, const std::vector<size_t>& others) {
@@ -331,9 +340,10 @@ class Checker {
   const Places& places_;
   Mistakes& mistakes_;
   bool mtu_known_ = false;
-  bool broken_ = false;
+  bool broken_ = false;  // some cable leads nowhere
   size_t hints_spent_ = 0;
   std::unordered_map<std::string, Element> nodes_;
+  std::set<std::string> ambiguous_;                                         // names of more than one node
   std::unordered_map<IpAddress, std::pair<std::string, uint32_t>> owners_;  // address -> "host:nic", line
   std::unordered_map<const Port*, uint32_t> used_;                          // port -> line of its cable
   std::unordered_map<const Port*, size_t> edge_;                            // NIC -> its switch
@@ -350,6 +360,21 @@ bool check_range(uint64_t value, uint64_t low, uint64_t high, std::string_view u
   mistakes.add(line, std::move(key),
                fmt::format("{}{}{} is out of range; give a value from {} to {}", value, space, unit, low, high));
   return false;
+}
+
+bool check_queue(uint64_t bytes, uint32_t mtu_bytes, uint32_t line, std::string key, Mistakes& mistakes) {
+  const uint64_t packet = mtu_bytes + kEthernetHeaderBytes;
+  if (mtu_bytes == 0 || bytes >= packet)
+    return check_range(bytes, 1, kMaxQueueBytes, "bytes", line, std::move(key), mistakes);
+  mistakes.add(line, std::move(key),
+               fmt::format("a queue of {} bytes cannot hold one packet of {} bytes; give it at least that, better {}",
+                           bytes, packet, 16 * packet));
+  return false;
+}
+
+std::string hint_or(std::string_view wrong, std::span<const std::string_view> valid, std::string_view otherwise) {
+  const std::string hint = did_you_mean(wrong.substr(0, kMaxNodeNameBytes), valid);
+  return hint.empty() ? std::string(otherwise) : hint;
 }
 
 Places places_without_file(const Topology& topology) {

@@ -1,6 +1,9 @@
 // The checks of a topology that go beyond the form of the file: names, ranges, cabling, reachability.
 #pragma once
 
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "controller/fabric/mistakes.h"
@@ -32,6 +35,7 @@ struct Places {
   std::vector<NodePlaces> switches;
   std::vector<NodePlaces> hosts;
   std::vector<CablePlaces> links;
+  bool links_complete = true;  // false: some could not be read, so that a port without a cable may have one
 };
 
 // Places for a topology that came from no file.
@@ -41,5 +45,11 @@ void check_topology(const Topology& topology, const Places& places, Mistakes& mi
 // Reports `value` when outside [low, high] and returns whether it was inside.
 bool check_range(uint64_t value, uint64_t low, uint64_t high, std::string_view unit, uint32_t line, std::string key,
                  Mistakes& mistakes);
+
+// The same for the bytes of a queue, which holds at least one packet. `mtu_bytes` 0: not known.
+bool check_queue(uint64_t bytes, uint32_t mtu_bytes, uint32_t line, std::string key, Mistakes& mistakes);
+
+// ", did you mean 'x'?" or `otherwise`.
+std::string hint_or(std::string_view wrong, std::span<const std::string_view> valid, std::string_view otherwise);
 
 }  // namespace orrery::fabric

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "common/abi/ecmp_hash_abi.h"
-#include "common/base/nearest_name.h"
 #include "common/base/unique_fd.h"
 #include "controller/fabric/topology.h"
 #include "controller/fabric/topology_check.h"
@@ -75,10 +74,9 @@ class Fields {
         found_[i] = &value;
       return;
     }
-    const std::string hint = mistakes_.full() ? "" : did_you_mean(std::string_view(key.text).substr(0, 64), known_);
-    mistakes_.add(
-        key.line, key_.empty() ? "" : key_,
-        fmt::format("unknown key {}{}; the keys here are {}", quoted(key.text), hint, fmt::join(known_, ", ")));
+    mistakes_.add(key.line, key_,
+                  fmt::format("unknown key {}; the keys here are {}{}", quoted(key.text), fmt::join(known_, ", "),
+                              hint_or(key.text, known_, "")));
   }
 
   const YamlNode& map_;
@@ -94,16 +92,16 @@ class Reader {
   Reader(Topology& topology, Places& places, Mistakes& mistakes)
       : topology_(topology), places_(places), mistakes_(mistakes) {}
 
-  void read(const YamlNode& root) {
+  // Whether what was read can be judged.
+  bool read(const YamlNode& root) {
     static constexpr std::string_view kKeys[] = {"schema",   "name",  "mtu_bytes", "defaults",
                                                  "switches", "hosts", "links"};
     if (root.kind == Kind::kNull) {
       mistakes_.add(0, "", "is empty; write one with 'orreryctl topology generate leaf-spine'");
-      return;
+      return false;
     }
     const Fields fields(root, "", kKeys, mistakes_);
-    if (!fields.is_map()) return;
-    if (!read_schema(fields)) return;
+    if (!fields.is_map() || !read_schema(fields)) return false;
     places_.name = read_text(fields, "name", "name the fabric", topology_.name);
     places_.mtu.line = root.line;
     if (const YamlNode* node = fields.find("mtu_bytes"))
@@ -112,8 +110,10 @@ class Reader {
     read_defaults(fields);
     for_each(fields, "switches", "list the switches", [&](const YamlNode& node, size_t i) { read_switch(node, i); });
     for_each(fields, "hosts", "list the hosts", [&](const YamlNode& node, size_t i) { read_host(node, i); });
-    for_each(fields, "links", "list the cables as [host:nic, switch:port]",
-             [&](const YamlNode& node, size_t i) { read_link(node, i); });
+    const Place links = for_each(fields, "links", "list the cables as [host:nic, switch:port]",
+                                 [&](const YamlNode& node, size_t i) { read_link(node, i); });
+    if (!links.readable) places_.links_complete = false;
+    return true;
   }
 
  private:
@@ -201,9 +201,8 @@ class Reader {
   }
 
   void check_default_queue(const YamlNode& node) {
-    const uint64_t packet = places_.mtu.readable ? topology_.mtu_bytes + kEthernetHeaderBytes : 1;
-    if (!check_range(default_queue_, packet, kMaxQueueBytes, "bytes", node.line,
-                     "defaults.queue_bytes (one packet or more)", mistakes_))
+    const bool mtu_known = places_.mtu.readable && topology_.mtu_bytes <= kMaxMtuBytes;
+    if (!check_queue(default_queue_, mtu_known ? topology_.mtu_bytes : 0, node.line, "defaults.queue_bytes", mistakes_))
       default_queue_ = 0;
   }
 
@@ -251,8 +250,8 @@ class Reader {
         return;
       }
     mistakes_.add(place.line, fields.key_of("function"),
-                  fmt::format("unknown hash function {}{}; use 'murmur-5tuple', or 'none' when it is not known",
-                              quoted(name), did_you_mean(std::string_view(name).substr(0, 64), kFunctions)));
+                  fmt::format("unknown hash function {}; use 'murmur-5tuple', or 'none' when it is not known{}",
+                              quoted(name), hint_or(name, kFunctions, "")));
   }
 
   void read_host(const YamlNode& node, size_t index) {
@@ -313,12 +312,14 @@ class Reader {
                     fmt::format("must be two ports as [host1:eth0, leaf1:p1], but is {}",
                                 node.kind == Kind::kList ? fmt::format("a list of {}", node.items.size())
                                                          : std::string(kind_name(node))));
+      places_.links_complete = false;
       return;
     }
     Cable& cable = topology_.links.emplace_back();
     CablePlaces& place = places_.links.emplace_back();
     place.a = read_port_ref(node.items[0], key, cable.a);
     place.b = read_port_ref(node.items[1], key, cable.b);
+    if (!place.a.readable || !place.b.readable) places_.links_complete = false;
   }
 
   Place read_port_ref(const YamlNode& node, const std::string& key, PortRef& ref) {
@@ -369,13 +370,7 @@ Result<Topology> parse_topology(std::string_view yaml, const std::string& file_n
   const YamlNode root = parse_yaml(yaml, mistakes);
   Topology topology;
   Places places;
-  if (mistakes.empty()) {
-    const bool was_read = [&] {
-      Reader(topology, places, mistakes).read(root);
-      return root.kind == Kind::kMap;
-    }();
-    if (was_read) check_topology(topology, places, mistakes);
-  }
+  if (mistakes.empty() && Reader(topology, places, mistakes).read(root)) check_topology(topology, places, mistakes);
   if (!mistakes.empty()) return mistakes.to_error();
   return topology;
 }
