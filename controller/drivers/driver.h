@@ -1,7 +1,7 @@
 // A driver carries a plan out on one kind of fabric element. The controller's rollout calls it; it decides nothing.
 //
-// Threading: called from the controller's thread only. No call blocks: work that needs an answer reports through the callback given to
-// apply(), from poll() or from a later call.
+// Threading: called from the controller's thread only. No call blocks: work that needs an answer reports through the
+// callback given to apply(), from poll() or from a later call.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,12 @@
 namespace orrery::drivers {
 
 struct Capabilities {
-  bool exact_path = false;       // can pin a flow to any path
-  bool moves_live_flows = false; // a flow that exists can change its path
+  bool applies = true;            // false: plans are made and shown, neither network nor hosts are told
+  bool exact_path = false;        // can pin a flow to any path
+  bool moves_live_flows = false;  // a flow that exists can change its path
   bool telemetry = false;
   bool local_reroute = false;
-  uint32_t table_size = 0;       // rules per switch, 0: no table
+  uint32_t table_size = 0;  // rules per switch, 0: no table
 };
 
 // A plan in full, as rollout hands it to drivers.
@@ -32,9 +33,9 @@ struct Flow {
   uint64_t comm_id = 0;
   IpAddress src;
   IpAddress dst;
-  FiveTuple tuple;               // ports 0 until the flow is born
+  FiveTuple tuple;  // ports 0 until the flow is born
   uint8_t protocol = 6;
-  uint16_t ordinal = 0xffff;     // ORRERY_PLAN_ANY_ORDINAL
+  uint16_t ordinal = 0xffff;  // ORRERY_PLAN_ANY_ORDINAL
   fabric::Path path;
   std::vector<fabric::Path> backups;
   uint64_t release_offset_ns = 0;
@@ -71,7 +72,8 @@ class Driver {
   virtual ~Driver() = default;
   virtual std::string_view name() const = 0;
   virtual Capabilities capabilities() const = 0;
-  // Fills what the sending host must do for `flow`; empty when the network alone does it. kRefused when the path cannot be had.
+  // Fills what the sending host must do for `flow`; empty when the network alone does it. kRefused when the path cannot
+  // be had.
   virtual Result<HostDirective> direct(const Flow& flow) = 0;
   // Makes the network's share of the plan true (the whole plan, replacing the last); `done` is called exactly once.
   // On failure the elements are back at the previous revision, or at none.
@@ -79,7 +81,8 @@ class Driver {
   virtual void renew(Revision revision, uint64_t lease_ns) = 0;
   virtual void withdraw() = 0;
 
-  // Called at least every 100 ms with CLOCK_MONOTONIC: where waiting for answers times out and idle elements are tended.
+  // Called at least every 100 ms with CLOCK_MONOTONIC: where waiting for answers times out and idle elements are
+  // tended.
   virtual void poll(uint64_t now_ns) { static_cast<void>(now_ns); }
   // The path this tuple takes now by what apply() made true; nothing: the driver has no say, the fabric hashes it.
   virtual std::optional<fabric::Path> path_of(const FiveTuple& tuple) const {

@@ -1,4 +1,5 @@
-// How a driver with rules in switches talks to them: the api implements SwitchLink over its socket, the driver implements SwitchEvents.
+// How a driver with rules in switches talks to them: the api implements SwitchLink over its socket, the driver
+// implements SwitchEvents.
 //
 // Threading: everything here is called on the controller's thread. Sending never blocks: it queues a message or fails.
 #pragma once
@@ -14,8 +15,8 @@
 
 namespace orrery::drivers {
 
-// One entry of schemas/switch.capnp's RuleSet. In `mask` the bits that count are one: an all-ones address, port 0xffff and protocol 0xff
-// match exactly, zero matches all.
+// One entry of schemas/switch.capnp's RuleSet. In `mask` the bits that count are one: an all-ones address, port 0xffff
+// and protocol 0xff match exactly, zero matches all.
 struct SwitchRule {
   uint32_t rule_id = 0;
   FiveTuple match;
