@@ -1,0 +1,167 @@
+"""The whole comparison: one lab, every seed, every scheme, the same program each time."""
+
+import json
+import os
+import signal
+import sys
+
+from orrery_lab import calibrate, machine, preflight
+from orrery_lab.cli import wanted_topology
+from orrery_lab.counters import Counters
+from orrery_lab.daemons import orreryctl_environment
+from orrery_lab.errors import LabError
+from orrery_lab.lab import Lab
+from orrery_lab.programs import Programs
+
+from . import building, options as demo_options, placement, report, results, runs, table
+from .options import SCHEMES, TITLES
+from .progress import Progress
+from .watcher import PlanWatcher
+from .workload_nccl import NcclWorkload
+from .workload_torch import TorchWorkload
+
+
+def main(argv=None):
+    progress = Progress()
+    _interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    try:
+        options = demo_options.parse(argv)
+        if options.redraw:
+            document = _read_results(options.redraw)
+        else:
+            document = _measure(options, progress)
+        progress.clear()
+        print(table.render(document))
+        _write_outputs(options, document, progress)
+        return 0 if all(run["verified"] for run in document["runs"].values()) else 1
+    except LabError as error:
+        progress.clear()
+        print(f"tools/demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        progress.clear()
+        print("tools/demo: interrupted; the lab is removed, nothing is left running", file=sys.stderr)
+        return 130
+
+
+def _interrupt_on(*numbers):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        signal.signal(number, interrupt)
+
+
+def _measure(options, progress):
+    preflight.require_root()
+    programs = Programs(options.build) if options.build else building.prepare(progress)
+    preflight.require_machine()
+    lab = Lab(options.name, programs, lambda text: progress.step(f"lab '{options.name}': {text}"))
+    try:
+        with lab:
+            try:
+                return _in_lab(lab, options, programs, progress)
+            finally:
+                _clean_up(lab, options, progress)
+    finally:
+        progress.clear()
+
+
+def _clean_up(lab, options, progress):
+    if options.keep and lab.is_up() and sys.exc_info()[0] is None:
+        progress.line(f"lab '{lab.name}' stays up; remove it with: tools/lab/orrery-lab down --name {lab.name}")
+        return
+    before = [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    progress.step("cleaning up")
+    lab.down()
+    for number, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), before):
+        signal.signal(number, handler)
+
+
+def _in_lab(lab, options, programs, progress):
+    wanted = wanted_topology(programs.program("orreryctl"), options).with_hash_seed(options.seeds[0])
+    lab.up(wanted)
+    progress.step("measuring whether this machine sustains the links")
+    verdict = calibrate.calibrate(lab)
+    progress.line(verdict.sentence())
+    environment = orreryctl_environment(lab)
+    progress.line("live, in another terminal while Orrery runs:  " + " ".join(f"{k}={v}" for k, v in environment.items()) +
+                  f" {programs.program('orreryctl')} plan list   (or link list, watch, flow explain ID)")
+    counters = Counters(lab.name, lab.topology)
+    try:
+        done = _all_runs(lab, counters, options, programs, progress)
+    except LabError as error:
+        folder = runs.keep_logs(lab)
+        raise LabError(error.what, f"{error.cure + '; ' if error.cure else ''}all logs are kept in {folder}") from error
+    finally:
+        counters.close()
+    return results.build(options, lab.topology, _workload(options, programs, lab.topology, options.seeds[0]), done, machine.describe(), verdict)
+
+
+def _workload(options, programs, fabric, seed):
+    hosts = placement.place(options.placement, fabric, seed)
+    if options.workload == "torch":
+        return TorchWorkload(options, programs, hosts)
+    return NcclWorkload(options, programs, hosts)
+
+
+def _all_runs(lab, counters, options, programs, progress):
+    done, schemes = [], [s for s in SCHEMES if options.workload != "torch" or s != "ecmp_multi"]
+    total = len(options.seeds) * len(schemes)
+    for seed in options.seeds:
+        if done:
+            lab.change_hash_seed(seed)
+        workload = _workload(options, programs, lab.topology, seed)
+        for scheme in schemes:
+            what = f"run {len(done) + 1} of {total}: {TITLES[scheme]}, hash seed {seed}"
+            progress.step(what)
+            run = _one_run(lab, counters, workload, scheme, seed, options, lambda: progress.update(what))
+            if done and run.outcome.losses != done[0].outcome.losses:  # torch: the same bits in every run
+                run.outcome.verified = False
+            done.append(run)
+            mean = sum(run.outcome.times_ms) / len(run.outcome.times_ms)
+            progress.line(f"{what}: mean {mean:.0f} ms, worst {max(run.outcome.times_ms):.0f} ms, "
+                          f"{run.drops} drops, {run.retransmits} retransmits, data {'verified' if run.outcome.verified else 'WRONG'}")
+    return done
+
+
+def _one_run(lab, counters, workload, scheme, seed, options, progress):
+    if scheme != "orrery":
+        return runs.execute(lab, counters, workload, scheme, seed, lambda: None, progress)
+    lab.start_orrery(options.driver)
+    try:
+        watcher = PlanWatcher(lab.programs.program("orreryctl"), {**os.environ, **orreryctl_environment(lab)})
+        run = runs.execute(lab, counters, workload, scheme, seed, watcher, progress)
+        health = watcher.ask("health")
+        run.plan, run.plan_hits, run.plan_misses = watcher.plan, health.get("plan_hits", 0), health.get("plan_misses", 0)
+        return run
+    finally:
+        lab.stop_orrery()
+
+
+def _read_results(path):
+    try:
+        with open(path, encoding="utf-8") as saved:
+            document = json.load(saved)
+    except (OSError, ValueError) as error:
+        raise LabError(f"cannot read {path}: {error}", "give a file that tools/demo --json wrote") from None
+    if document.get("schema") != results.SCHEMA or "runs" not in document:
+        raise LabError(f"{path} holds no results of tools/demo with schema {results.SCHEMA}", "give a file that tools/demo --json wrote")
+    return document
+
+
+def _write_outputs(options, document, progress):
+    if options.json:
+        _write(options.json, json.dumps(document, indent=1) + "\n")
+        progress.line(f"results: {options.json}")
+    if options.report:
+        _write(options.report, report.render(document))
+        progress.line(f"report: {options.report}")
+
+
+def _write(path, text):
+    try:
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+    except OSError as error:
+        raise LabError(f"cannot write {path}: {error.strerror}", "choose a folder that exists and can be written") from None

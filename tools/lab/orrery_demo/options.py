@@ -1,0 +1,116 @@
+"""Command line of tools/demo."""
+
+import argparse
+import re
+from dataclasses import dataclass, field
+
+from orrery_lab.errors import LabError
+
+from .ideal import FACTORS
+from .placement import PLACEMENTS
+
+SCHEMES = ("ecmp", "ecmp_multi", "orrery")
+TITLES = {"ecmp": "ECMP", "ecmp_multi": "ECMP, 4 per peer", "orrery": "Orrery"}
+DRIVERS = ("ebpf", "entropy", "dry-run")
+WORKLOADS = ("nccl", "torch")
+
+EXAMPLES = """examples:
+  sudo tools/demo                              the full comparison, about 5 minutes once it is built
+  sudo tools/demo --quick                      a look, under a minute
+  sudo tools/demo --driver entropy             nothing changed in any switch: source ports choose the paths
+  sudo tools/demo --placement contiguous       a placement where the spine is hardly used: no gain to be had
+  sudo tools/demo --workload torch             PyTorch DistributedDataParallel on Gloo
+  sudo tools/demo --json r.json --report r.html
+
+While it runs, orreryctl shows the plan live; the demo prints the command to use.
+"""
+
+
+@dataclass
+class Options:
+    topology: str = ""
+    collective: str = "all-reduce"
+    message_bytes: int = 4 << 20
+    rounds: int = 10
+    seeds: list = field(default_factory=lambda: [1, 2, 3, 4, 5])
+    placement: str = "interleaved"
+    quick: bool = False
+    driver: str = "ebpf"
+    workload: str = "nccl"
+    json: str = ""
+    report: str = ""
+    redraw: str = ""
+    keep: bool = False
+    name: str = "demo"
+    build: str = ""
+    leaves: int = 4
+    spines: int = 4
+    hosts: int = 16
+
+    def as_document(self):
+        return {"topology": self.topology or f"leaf-spine {self.leaves}x{self.spines}x{self.hosts}", "workload": self.workload,
+                "collective": self.collective, "bytes": self.message_bytes, "rounds": self.rounds, "seeds": self.seeds,
+                "placement": self.placement, "driver": self.driver, "quick": self.quick}
+
+
+def _size(text):
+    match = re.fullmatch(r"(\d+)\s*([kKmMgG]?)(i?[bB])?", text)
+    if not match or int(match.group(1)) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no size; write bytes, or 512K, 4M, 1G")
+    return int(match.group(1)) << {"": 0, "k": 10, "m": 20, "g": 30}[match.group(2).lower()]
+
+
+def _seeds(text):
+    """A count, or the seeds themselves with commas."""
+    if not re.fullmatch(r"\d+(,\d+)*", text) or text == "0":
+        raise argparse.ArgumentTypeError(f"'{text}': write how many seeds (5), or which (3,7,11)")
+    return [int(s) for s in text.split(",")] if "," in text else list(range(1, int(text) + 1))
+
+
+def _positive(text):
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}': write a number above 0")
+    return int(text)
+
+
+def _parser():
+    p = argparse.ArgumentParser(prog="tools/demo", epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                description="Runs the same unmodified program on a leaf-spine fabric on this machine under plain ECMP, under ECMP with\n"
+                                "several connections per peer, and under Orrery, and prints them side by side.")
+    fabric = p.add_argument_group("the fabric")
+    fabric.add_argument("--topology", metavar="FILE", default="", help="topology file instead of a generated leaf-spine")
+    fabric.add_argument("--leaves", type=_positive, default=4)
+    fabric.add_argument("--spines", type=_positive, default=4)
+    fabric.add_argument("--hosts", type=_positive, default=16, help="in all (default: 16)")
+    fabric.add_argument("--seeds", type=_seeds, default=None, metavar="N|A,B,..", help="ECMP hash seeds: how many, or which (default: 5; --quick: 2)")
+    work = p.add_argument_group("the workload")
+    work.add_argument("--workload", choices=WORKLOADS, default="nccl", help="nccl: orrery-bench on host memory; torch: DistributedDataParallel on Gloo")
+    work.add_argument("--collective", choices=tuple(FACTORS), default="all-reduce")
+    work.add_argument("--bytes", type=_size, default=None, metavar="SIZE", help="message size (default: 4M; --quick: 2M)")
+    work.add_argument("--rounds", type=_positive, default=None, help="timed iterations per seed and scheme (default: 10; --quick: 6)")
+    work.add_argument("--placement", choices=PLACEMENTS, default="interleaved", help="which host runs which rank (default: interleaved)")
+    orrery = p.add_argument_group("Orrery")
+    orrery.add_argument("--driver", choices=DRIVERS, default="ebpf", help="ebpf: rules in the switches; entropy: source ports only; dry-run: plans, applies nothing")
+    out = p.add_argument_group("output")
+    out.add_argument("--json", metavar="FILE", default="", help="write the results there")
+    out.add_argument("--report", metavar="FILE", default="", help="write a self-contained HTML page there")
+    out.add_argument("--redraw", metavar="RESULTS", default="", help="run nothing: make the table and --report from an earlier --json file")
+    out.add_argument("--quick", action="store_true", help="fewer seeds and rounds: under a minute from a built tree")
+    out.add_argument("--keep", action="store_true", help="leave the lab up at the end (tools/lab/orrery-lab down --name demo removes it)")
+    out.add_argument("--name", default="demo", help="name of the lab, to run several at once (default: demo)")
+    out.add_argument("--build", metavar="FOLDER", default="", help="use the programs of this build folder; install and build nothing")
+    return p
+
+
+def parse(argv):
+    given = _parser().parse_args(argv)
+    torch = given.workload == "torch"
+    options = Options(given.topology, given.collective, given.bytes or ((2 if given.quick else 4) << 20),
+                      given.rounds or (6 if given.quick else 10), given.seeds or ([1, 2] if given.quick else [1, 2, 3, 4, 5]),
+                      given.placement, given.quick, given.driver, given.workload, given.json, given.report, given.redraw, given.keep,
+                      given.name, given.build, given.leaves, given.spines, given.hosts)
+    if torch and given.bytes:
+        raise LabError("--bytes says how much a collective moves; with --workload torch the model decides", "leave --bytes out")
+    if torch and given.collective != "all-reduce":
+        raise LabError("--workload torch does all-reduce only", "leave --collective out")
+    return options

@@ -1,0 +1,108 @@
+"""One run: the workload's ranks started on their hosts, watched, and what the fabric did meanwhile."""
+
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass, field
+
+from orrery_lab.counters import Samples
+from orrery_lab.errors import LabError
+from orrery_lab.machine import CpuMeter
+from orrery_lab.processes import last_lines
+
+SAMPLE_EVERY_S = 0.25
+
+
+@dataclass
+class Outcome:
+    """What a workload says of itself."""
+    times_ms: list
+    verified: bool
+    started_s: float = 0.0    # wall clock of the timed part
+    ended_s: float = 0.0
+    losses: list = field(default_factory=list)
+
+
+@dataclass
+class Run:
+    scheme: str
+    seed: int
+    outcome: Outcome
+    utilization: dict         # egress port -> share of its rate over the timed part
+    sent_bytes: dict          # egress port -> bytes in the timed part
+    drops: int
+    retransmits: int
+    cpu_max: float
+    cpu_mean: float
+    plan: dict = field(default_factory=dict)
+    plan_hits: int = 0
+    plan_misses: int = 0
+
+
+class RunFailed(LabError):
+    """A rank failed; `logs` is where its and everyone's output was kept."""
+
+
+def execute(lab, counters, workload, scheme, seed, watcher, progress):
+    """Runs `workload` once under `scheme`; `watcher` is called now and then meanwhile."""
+    drops_before, retransmits_before = counters.drops(), counters.retransmits()
+    samples, meter = Samples(counters), CpuMeter()
+    samples.append()
+    ranks = workload.start(lab, scheme, seed)
+    try:
+        _watch(lab, workload, ranks, samples, meter, watcher, progress)
+    finally:
+        lab.stop("rank-")
+        for child in ranks.values():
+            child.wait()
+    samples.append()
+    outcome = workload.outcome(lab, scheme, seed)
+    sent = samples.between(outcome.started_s, outcome.ended_s)
+    return Run(scheme, seed, outcome, _utilization(lab.topology, sent, outcome.ended_s - outcome.started_s), sent,
+               _difference(counters.drops(), drops_before), counters.retransmits() - retransmits_before, meter.max, meter.mean)
+
+
+def _watch(lab, workload, ranks, samples, meter, watcher, progress):
+    deadline = time.monotonic() + workload.limit_s
+    while True:
+        states = {name: child.poll() for name, child in ranks.items()}
+        failed = [name for name, code in states.items() if code]
+        if failed:
+            time.sleep(0.3)  # the first to fail is not always the first to be seen: let the others' words arrive
+            raise _failure(lab, failed[0], f"ended with status {states[failed[0]]}")
+        if all(code == 0 for code in states.values()):
+            return
+        if time.monotonic() > deadline:
+            running = [name for name, code in states.items() if code is None]
+            raise _failure(lab, running[0], f"did not end within {workload.limit_s} s")
+        samples.append()
+        meter.sample()
+        watcher()
+        progress()
+        time.sleep(SAMPLE_EVERY_S)
+
+
+def _failure(lab, name, what):
+    words = last_lines(lab.log_file(name))
+    return RunFailed(f"{name} {what}; its last words:\n    " + "\n    ".join(words or ["(none)"]))
+
+
+def keep_logs(lab):
+    """Copies the lab's logs to a folder that outlives it, and returns that folder."""
+    folder = tempfile.mkdtemp(prefix="orrery-demo-logs-")
+    if os.path.isdir(lab.log_folder):
+        shutil.copytree(lab.log_folder, folder, dirs_exist_ok=True)
+    return folder
+
+
+def _difference(after, before):
+    return sum(after.values()) - sum(before.values())
+
+
+def _utilization(topology, sent, seconds):
+    shares = {}
+    for port, count in sent.items():
+        rate = topology.port(port).rate_bps
+        shares[port] = count * 8 / rate / seconds if seconds > 0 else 0.0
+    return shares

@@ -1,0 +1,75 @@
+"""orrery-bench on every host: an NCCL program that knows nothing of Orrery, on host memory."""
+
+import json
+import os
+
+from orrery_lab.errors import LabError
+
+from .ideal import explain, ideal_ms
+from .runs import Outcome
+
+MASTER_PORT = 29500
+WARM_UP_ROUNDS = 2
+CONNECTIONS_PER_PEER = 4
+
+
+class NcclWorkload:
+    def __init__(self, options, programs, hosts):
+        self._options = options
+        self._hosts = hosts
+        self._bench = programs.program("orrery-bench")
+        self._library_folder = os.path.dirname(programs.library("libnccl.so.2"))
+        self._preload = programs.library("liborrery_preload.so")
+        self.limit_s = 60 + 30 * options.rounds
+
+    @property
+    def ranks(self):
+        return len(self._hosts)
+
+    def ideal(self, topology):
+        """(milliseconds, how that was computed)"""
+        shape = (self._options.collective, self.ranks, self._options.message_bytes, topology.hosts[0].ports[0].rate_bps, topology.mtu_bytes)
+        return ideal_ms(*shape), explain(*shape)
+
+    def start(self, lab, scheme, seed):
+        """{name: Popen} of every rank."""
+        return {name: lab.start(name, self._command(lab, name), netns=lab.netns(host.name), env=self._environment(lab, scheme, rank, host))
+                for rank, host in enumerate(self._hosts) for name in [rank_name(rank, scheme, seed)]}
+
+    def _command(self, lab, name):
+        o = self._options
+        return [self._bench, o.collective, "--bytes", str(o.message_bytes), "--iterations", str(o.rounds), "--warmup", str(WARM_UP_ROUNDS),
+                "--check", "--json", self._result_file(lab, name)]
+
+    def _result_file(self, lab, name):
+        return os.path.join(lab.log_folder, name + ".json")
+
+    def _environment(self, lab, scheme, rank, host):
+        environment = {"RANK": str(rank), "WORLD_SIZE": str(self.ranks), "MASTER_ADDR": self._hosts[0].ports[0].address,
+                       "MASTER_PORT": str(MASTER_PORT), "NCCL_SOCKET_IFNAME": host.ports[0].name, "LD_LIBRARY_PATH": self._library_folder}
+        if scheme == "ecmp_multi":
+            environment["NCCL_NSOCKS_PERTHREAD"] = str(CONNECTIONS_PER_PEER)
+        if scheme == "orrery":
+            environment["LD_PRELOAD"] = self._preload
+            environment["ORRERY_AGENT_SOCKET"] = lab.agent_socket(host.name)
+        return environment
+
+    def outcome(self, lab, scheme, seed):
+        path = self._result_file(lab, rank_name(0, scheme, seed))
+        try:
+            with open(path, encoding="utf-8") as saved:
+                result = json.load(saved)
+        except (OSError, ValueError) as error:
+            raise LabError(f"orrery-bench left no readable result in {path}: {error}") from None
+        return read_outcome(result)
+
+
+def rank_name(rank, scheme, seed):
+    return f"rank-{rank:02d}-{scheme}-seed{seed}"
+
+
+def read_outcome(result):
+    """Outcome of the one size in orrery-bench's JSON."""
+    size = result["results"][0]
+    times_ms = [t * 1e3 for t in size["times_s"]]
+    return Outcome(times_ms, bool(size["verified"]), size["started_s"], size["ended_s"])

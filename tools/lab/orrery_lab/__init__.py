@@ -1,0 +1,1 @@
+"""The lab: a leaf-spine fabric of network namespaces on one machine, from the topology file the controller reads."""
