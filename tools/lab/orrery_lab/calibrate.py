@@ -80,8 +80,6 @@ def calibrate(lab, seconds=1.5):
 
 def _start(lab, role, host, arguments):
     name = f"traffic-{role}-{host.name}"
-    if os.path.exists(lab.log_file(name)):
-        os.unlink(lab.log_file(name))
     return lab.start(name, [sys.executable, "-I", "-S", TRAFFIC, role, *arguments], netns=lab.netns(host.name))
 
 

@@ -90,7 +90,7 @@ class Lab:
         self._progress("switches")
         for switch in self.topology.switches:
             self.start(f"switch-{switch.name}", daemons.switch_command(self, switch), netns=self.netns(switch.name))
-        daemons.wait_for_switches(self)
+        daemons.wait_for_ready(self, "switch-")
 
     def change_hash_seed(self, seed):
         """Every switch forgets its ECMP choices: the fabric an operator would have had with other luck."""
@@ -119,10 +119,15 @@ class Lab:
     def start(self, name, argv, netns=None, env=None):
         """Starts a process that belongs to the lab; its output goes to log/<name>.log. Returns the Popen."""
         os.makedirs(self.log_folder, exist_ok=True)
+        if os.path.exists(self.log_file(name)):
+            os.replace(self.log_file(name), self.log_file(name) + ".old")
         child = processes.spawn(argv, self.log_file(name), netns, {**os.environ, **(env or {})})
         self._state.data["processes"].append({"name": name, "pid": child.pid, "start": processes.start_time(child.pid)})
         self._state.save()
         return child
+
+    def processes(self):
+        return list(self._state.data["processes"])
 
     def log_file(self, name):
         return os.path.join(self.log_folder, name + ".log")

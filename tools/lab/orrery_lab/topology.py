@@ -65,7 +65,7 @@ class Topology:
         return [f"{s.name}:{p.name}" for s in self.switches for p in s.ports if p.peer.partition(":")[0] in names]
 
     def with_hash_seed(self, seed):
-        """The same fabric with every switch's ECMP seed derived from `seed`, as the generator does for a new one."""
+        """The same fabric with every switch's ECMP seed derived from `seed`."""
         document = json.loads(json.dumps(self.document))
         for index, switch in enumerate(document["switches"]):
             switch["hash"]["seed"] = (seed * 1000 + index + 1) & 0xFFFFFFFF
