@@ -45,14 +45,17 @@ def parser():
     status.add_argument("--json", action="store_true")
     execute = command("exec", "run a program on a host or switch of the lab")
     execute.add_argument("node", metavar="HOST")
-    execute.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- CMD")
+    execute.usage = "orrery-lab exec [--name NAME] HOST -- CMD ..."
     netns = command("netns", "print the name of a node's network namespace")
     netns.add_argument("node", metavar="HOST")
     return top
 
 
 def main(argv=None):
-    options = parser().parse_args(argv)
+    argv = list(sys.argv[1:] if argv is None else argv)
+    at = argv.index("--") if "--" in argv else len(argv)
+    options = parser().parse_args(argv[:at])
+    options.argv = argv[at + 1:]
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     try:
         return globals()["_" + options.command](options) or 0
@@ -124,10 +127,9 @@ def _status(options):
 
 def _exec(options):
     preflight.require_root()
-    argv = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
-    if not argv:
+    if not options.argv:
         raise LabError("no program to run", "write it after two dashes: orrery-lab exec h1 -- ip address")
-    return labs.execute(options.name, options.node, argv)
+    return labs.execute(options.name, options.node, options.argv)
 
 
 def _netns(options):
