@@ -41,22 +41,40 @@ static inline orrery_u32 orrery_ecmp_member(orrery_u32 hash, orrery_u32 size) {
   return (orrery_u32)(((orrery_u64)hash * size) >> 32);
 }
 
+static inline orrery_u32 orrery_count_bits(orrery_u64 bits) {
+  bits -= (bits >> 1) & 0x5555555555555555ull;
+  bits = (bits & 0x3333333333333333ull) + ((bits >> 2) & 0x3333333333333333ull);
+  bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0full;
+  return (orrery_u32)((bits * 0x0101010101010101ull) >> 56);
+}
+
+/* Position of the n-th bit that is set (n from 0). Precondition: n < orrery_count_bits(bits). Neither loops nor branches, for the sake of
+ * the BPF verifier: it follows every combination of branches. */
+static inline orrery_u32 orrery_nth_bit(orrery_u64 bits, orrery_u32 n) {
+  orrery_u32 position = 0, below, past;
+#define ORRERY_HALVE(width)                                              \
+  below = orrery_count_bits((bits >> position) & ((1ull << (width)) - 1)); \
+  past = (orrery_u32)(((orrery_u64)below - 1 - n) >> 63); /* n >= below */ \
+  n -= below & (0u - past);                                              \
+  position += (width) & (0u - past);
+  ORRERY_HALVE(32)
+  ORRERY_HALVE(16)
+  ORRERY_HALVE(8)
+  ORRERY_HALVE(4)
+  ORRERY_HALVE(2)
+  ORRERY_HALVE(1)
+#undef ORRERY_HALVE
+  return position;
+}
+
 /* The same when only the members whose bit is set in `up` can be used. ORRERY_ECMP_NO_MEMBER when none can. */
 static inline orrery_u32 orrery_ecmp_live_member(orrery_u32 hash, orrery_u32 size, orrery_u64 up) {
-  orrery_u32 member = orrery_ecmp_member(hash, size);
-  orrery_u32 live = 0, wanted, i;
+  orrery_u32 member = orrery_ecmp_member(hash, size), live;
   if (up & (1ull << (member & 63u))) return member;
-  for (i = 0; i < ORRERY_ECMP_MAX_GROUP; i++)
-    if (i < size && (up & (1ull << i))) live++;
+  if (size < ORRERY_ECMP_MAX_GROUP) up &= (1ull << (size & 63u)) - 1;
+  live = orrery_count_bits(up);
   if (live == 0) return ORRERY_ECMP_NO_MEMBER;
-  wanted = orrery_ecmp_member(orrery_hash_round(hash, 0x9e3779b9u), live);
-  for (i = 0; i < ORRERY_ECMP_MAX_GROUP; i++) {
-    if (i < size && (up & (1ull << i))) {
-      if (wanted == 0) return i;
-      wanted--;
-    }
-  }
-  return ORRERY_ECMP_NO_MEMBER;
+  return orrery_nth_bit(up, orrery_ecmp_member(orrery_hash_round(hash, 0x9e3779b9u), live));
 }
 
 #endif
