@@ -16,8 +16,8 @@
 #define ORRERY_SWITCH_MAX_ROUTES 65536u
 #define ORRERY_SWITCH_MAX_GROUPS 4096u
 #define ORRERY_SWITCH_NO_PORT 0xffu
-/* Set in the first byte of the source MAC address of a frame that left its shortest path because the egress port's link is down. A switch
- * that would have to divert such a frame again drops it: no frame can circle. */
+/* Inverted in the first byte of the source MAC address of a frame that left its shortest path because no port of it was up: told from
+ * the address that the neighbour's port is known to have. A switch that would have to divert such a frame again drops it: none can circle. */
 #define ORRERY_SWITCH_MAC_DIVERTED 0x04u
 
 /* A rule's key, and a packet's five-tuple. Of a fragment, and of protocols other than TCP and UDP, both ports are 0. */

@@ -24,9 +24,13 @@ Status BpfMap::get(const void* key, void* value) const {
   return system_error(fmt::format("cannot read BPF map {}", name_), -rc);
 }
 
-bool BpfMap::erase(const void* key) const { return bpf_map_delete_elem(fd_, key) == 0; }
+bool BpfMap::erase(const void* key) const {
+  return bpf_map_delete_elem(fd_, key) == 0;
+}
 
-bool BpfMap::next_key(const void* from, void* key) const { return bpf_map_get_next_key(fd_, from, key) == 0; }
+bool BpfMap::next_key(const void* from, void* key) const {
+  return bpf_map_get_next_key(fd_, from, key) == 0;
+}
 
 size_t BpfMap::possible_cpus() {
   const int count = libbpf_num_possible_cpus();
@@ -38,7 +42,8 @@ Result<MappedArray> MappedArray::map(int fd, size_t bytes, const std::string& na
   MappedArray array;
   array.bytes_ = (bytes + page - 1) / page * page;
   void* data = mmap(nullptr, array.bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) return system_error(fmt::format("cannot map BPF map {} (needs Linux 5.5 or newer)", name), errno);
+  if (data == MAP_FAILED)
+    return system_error(fmt::format("cannot map BPF map {} (needs Linux 5.5 or newer)", name), errno);
   array.data_ = data;
   return array;
 }

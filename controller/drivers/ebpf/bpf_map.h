@@ -43,7 +43,8 @@ class MappedArray {
  public:
   MappedArray() = default;
   static Result<MappedArray> map(int fd, size_t bytes, const std::string& name);
-  MappedArray(MappedArray&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  MappedArray(MappedArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   MappedArray& operator=(MappedArray&& other) noexcept;
   ~MappedArray();
   void* data() const { return data_; }

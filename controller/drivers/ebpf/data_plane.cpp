@@ -30,21 +30,26 @@ struct DestroyQueue {
 
 Error load_error(int code) {
   if (code == EPERM || code == EACCES)
-    return {ErrorCode::kUnavailable, fmt::format("the kernel refused the forwarding program ({}): run as root, or with CAP_BPF, CAP_NET_ADMIN and "
-                                                 "CAP_PERFMON",
-                                                 std::strerror(code))};
+    return {
+        ErrorCode::kUnavailable,
+        fmt::format("the kernel refused the forwarding program ({}): run as root, or with CAP_BPF, CAP_NET_ADMIN and "
+                    "CAP_PERFMON",
+                    std::strerror(code))};
   if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
-    return {ErrorCode::kUnavailable, "this kernel has no BTF (/sys/kernel/btf/vmlinux): use one built with CONFIG_DEBUG_INFO_BTF"};
-  return {ErrorCode::kUnavailable, fmt::format("the kernel does not take the forwarding program ({}): it needs Linux 5.13 or newer with "
-                                               "CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF",
-                                               std::strerror(code))};
+    return {ErrorCode::kUnavailable,
+            "this kernel has no BTF (/sys/kernel/btf/vmlinux): use one built with CONFIG_DEBUG_INFO_BTF"};
+  return {ErrorCode::kUnavailable,
+          fmt::format("the kernel does not take the forwarding program ({}): it needs Linux 5.13 or newer with "
+                      "CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF",
+                      std::strerror(code))};
 }
 
 Error attach_error(uint32_t ifindex, const char* what, int code) {
   if (code == ENOENT || code == EOPNOTSUPP)
-    return {ErrorCode::kUnavailable, fmt::format("cannot {} on interface {} ({}): the kernel needs the clsact queueing discipline and the BPF "
-                                                 "classifier (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)",
-                                                 what, ifindex, std::strerror(code))};
+    return {ErrorCode::kUnavailable,
+            fmt::format("cannot {} on interface {} ({}): the kernel needs the clsact queueing discipline and the BPF "
+                        "classifier (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)",
+                        what, ifindex, std::strerror(code))};
   return system_error(fmt::format("cannot {} on interface {}", what, ifindex), code);
 }
 
@@ -70,7 +75,9 @@ Status attach_program(uint32_t ifindex, bpf_tc_attach_point point, int program_f
   const auto hook = make_hook(ifindex, point);
   auto filter = make_filter(program_fd, BPF_TC_F_REPLACE);
   const int rc = bpf_tc_attach(&hook, &filter);
-  if (rc != 0) return attach_error(ifindex, point == BPF_TC_INGRESS ? "attach the forwarding program" : "attach the queue program", -rc);
+  if (rc != 0)
+    return attach_error(ifindex, point == BPF_TC_INGRESS ? "attach the forwarding program" : "attach the queue program",
+                        -rc);
   return {};
 }
 
@@ -98,7 +105,8 @@ class AttachedMaps {
       bpf_map_info info{};
       uint32_t size = sizeof(info);
       if (!map || bpf_obj_get_info_by_fd(map.get(), &info, &size) != 0) continue;
-      if (std::strcmp(info.name, name) == 0 && info.key_size == key_size && info.value_size == value_size) return map.get();
+      if (std::strcmp(info.name, name) == 0 && info.key_size == key_size && info.value_size == value_size)
+        return map.get();
     }
     return -1;
   }
@@ -135,9 +143,11 @@ Status DataPlane::State::load_forward() {
   counters = BpfMap(bpf_map__fd(maps.switch_counters), "switch_counters");
   routes = BpfMap(bpf_map__fd(maps.switch_routes), "switch_routes");
   groups = BpfMap(bpf_map__fd(maps.switch_groups), "switch_groups");
-  ORRERY_ASSIGN(config_memory, MappedArray::map(bpf_map__fd(maps.switch_config), sizeof(orrery_switch_config), "switch_config"));
-  ORRERY_ASSIGN(counter_memory, MappedArray::map(bpf_map__fd(maps.rule_counters),
-                                                 2 * ORRERY_SWITCH_MAX_RULES * sizeof(orrery_switch_rule_counters), "rule_counters"));
+  ORRERY_ASSIGN(config_memory,
+                MappedArray::map(bpf_map__fd(maps.switch_config), sizeof(orrery_switch_config), "switch_config"));
+  ORRERY_ASSIGN(counter_memory,
+                MappedArray::map(bpf_map__fd(maps.rule_counters),
+                                 2 * ORRERY_SWITCH_MAX_RULES * sizeof(orrery_switch_rule_counters), "rule_counters"));
   config = static_cast<orrery_switch_config*>(config_memory.data());
   config->abi_version = ORRERY_SWITCH_ABI_VERSION;
   config->hash_seed = table.hash_seed;
@@ -157,9 +167,10 @@ void DataPlane::State::load_queue() {
     return;
   }
   queue.reset();
-  queue_problem = fmt::format("queue depth is not measured: the kernel does not take the egress program ({}); it needs bpf_cast_to_kern_ctx, "
-                              "Linux 6.2 or newer",
-                              std::strerror(-rc));
+  queue_problem = fmt::format(
+      "queue depth is not measured: the kernel does not take the egress program ({}); it needs bpf_cast_to_kern_ctx, "
+      "Linux 6.2 or newer",
+      std::strerror(-rc));
 }
 
 Status DataPlane::State::fill_tables() {
@@ -198,7 +209,8 @@ Result<bool> DataPlane::adopt_rules(std::span<const uint32_t> ifindexes) {
   const AttachedMaps maps(*bound);
   const BpfMap config(maps.find("switch_config", 4, sizeof(orrery_switch_config)), "switch_config");
   const BpfMap ports(maps.find("switch_ports", 4, sizeof(orrery_switch_port)), "switch_ports");
-  const BpfMap rules(maps.find("switch_rules", sizeof(orrery_switch_tuple), sizeof(orrery_switch_rule)), "switch_rules");
+  const BpfMap rules(maps.find("switch_rules", sizeof(orrery_switch_tuple), sizeof(orrery_switch_rule)),
+                     "switch_rules");
   if (config.fd() < 0 || ports.fd() < 0 || rules.fd() < 0) return false;
   const uint32_t zero = 0;
   orrery_switch_config old{};
@@ -226,8 +238,10 @@ Status DataPlane::attach(uint8_t port, uint32_t ifindex) {
   state.ifindexes[port] = ifindex;
 
   auto hook = make_hook(ifindex, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
-  if (const int rc = bpf_tc_hook_create(&hook); rc != 0 && rc != -EEXIST) return attach_error(ifindex, "create the clsact hook", -rc);
-  if (state.queue) ORRERY_TRY(attach_program(ifindex, BPF_TC_EGRESS, bpf_program__fd(state.queue->progs.switch_egress)));
+  if (const int rc = bpf_tc_hook_create(&hook); rc != 0 && rc != -EEXIST)
+    return attach_error(ifindex, "create the clsact hook", -rc);
+  if (state.queue)
+    ORRERY_TRY(attach_program(ifindex, BPF_TC_EGRESS, bpf_program__fd(state.queue->progs.switch_egress)));
   return attach_program(ifindex, BPF_TC_INGRESS, forward_program_fd());
 }
 
@@ -241,12 +255,24 @@ void DataPlane::detach(uint8_t port) {
   }
 }
 
-void DataPlane::set_ports_up(uint64_t ports) { __atomic_store_n(&state_->config->ports_up, ports, __ATOMIC_RELEASE); }
-uint64_t DataPlane::ports_up() const { return state_->config->ports_up; }
-RuleStore& DataPlane::rules() { return state_->rules; }
-bool DataPlane::has_queue_depth() const { return state_->queue != nullptr; }
-const std::string& DataPlane::queue_problem() const { return state_->queue_problem; }
-int DataPlane::forward_program_fd() const { return bpf_program__fd(state_->forward->progs.switch_ingress); }
+void DataPlane::set_ports_up(uint64_t ports) {
+  __atomic_store_n(&state_->config->ports_up, ports, __ATOMIC_RELEASE);
+}
+uint64_t DataPlane::ports_up() const {
+  return state_->config->ports_up;
+}
+RuleStore& DataPlane::rules() {
+  return state_->rules;
+}
+bool DataPlane::has_queue_depth() const {
+  return state_->queue != nullptr;
+}
+const std::string& DataPlane::queue_problem() const {
+  return state_->queue_problem;
+}
+int DataPlane::forward_program_fd() const {
+  return bpf_program__fd(state_->forward->progs.switch_ingress);
+}
 
 Result<orrery_switch_port_counters> DataPlane::read_counters(uint8_t port) const {
   ORRERY_ASSIGN(const auto per_cpu, state_->counters.get_per_cpu<orrery_switch_port_counters>(port));
@@ -275,7 +301,8 @@ Result<std::vector<QueueReading>> DataPlane::read_queues() {
       readings[i].packets += cpu.packets;
       readings[i].bytes += cpu.bytes;
       readings[i].backlog_bytes_sum += cpu.backlog_bytes_sum;
-      if (cpu.max_epoch[parity] == epoch) readings[i].backlog_bytes_max = std::max(readings[i].backlog_bytes_max, cpu.backlog_bytes_max[parity]);
+      if (cpu.max_epoch[parity] == epoch)
+        readings[i].backlog_bytes_max = std::max(readings[i].backlog_bytes_max, cpu.backlog_bytes_max[parity]);
     }
   }
   return readings;

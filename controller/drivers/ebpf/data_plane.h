@@ -1,9 +1,10 @@
-// The kernel half of orrery-switch, seen from its control process: loads the BPF programs and their maps, attaches them to ports, keeps
-// link state and rules in the maps, reads counters.
+// The kernel half of orrery-switch, seen from its control process: loads the BPF programs and their maps, attaches them
+// to ports, keeps link state and rules in the maps, reads counters.
 //
-// The programs are attached by classic tc, so forwarding survives the control process however it ends. A new process loads programs with
-// maps of its own, fills them completely (rules in force are taken over from the program it finds attached) and replaces the old programs
-// port by port: every packet meets one or the other. Owned by one thread. Needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON (root has them).
+// The programs are attached by classic tc, so forwarding survives the control process however it ends. A new process
+// loads programs with maps of its own, fills them completely (rules in force are taken over from the program it finds
+// attached) and replaces the old programs port by port: every packet meets one or the other. Owned by one thread. Needs
+// CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON (root has them).
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,8 @@ class DataPlane {
   DataPlane& operator=(DataPlane&&) noexcept;
   ~DataPlane();  // leaves attached programs attached
 
-  // Takes over the rules of the program already attached to these interfaces (by port index, 0: none) if it is orrery-switch's, of the
-  // same layout and with the same ports. True when it did. Call before attach().
+  // Takes over the rules of the program already attached to these interfaces (by port index, 0: none) if it is
+  // orrery-switch's, of the same layout and with the same ports. True when it did. Call before attach().
   Result<bool> adopt_rules(std::span<const uint32_t> ifindexes);
   // Binds a port to an interface and attaches both programs, replacing what an earlier process attached.
   Status attach(uint8_t port, uint32_t ifindex);

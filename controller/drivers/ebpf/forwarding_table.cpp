@@ -43,7 +43,8 @@ uint64_t detours(const fabric::Graph& graph, const fabric::Node& node, fabric::N
     if (graph.node(link.to).kind != fabric::NodeKind::kSwitch) continue;
     if (std::find(members.begin(), members.end(), i) != members.end()) continue;
     const auto onward = graph.next_hops(link.to, nic);
-    const bool helps = std::any_of(onward.begin(), onward.end(), [&](fabric::LinkId id) { return graph.link(id).to != self; });
+    const bool helps =
+        std::any_of(onward.begin(), onward.end(), [&](fabric::LinkId id) { return graph.link(id).to != self; });
     if (helps) ports |= uint64_t{1} << i;
   }
   return ports;
@@ -52,7 +53,8 @@ uint64_t detours(const fabric::Graph& graph, const fabric::Node& node, fabric::N
 std::vector<uint8_t> member_ports(const fabric::Node& node, std::span<const fabric::LinkId> hops) {
   std::vector<uint8_t> members;
   for (fabric::LinkId id : hops)
-    members.push_back(static_cast<uint8_t>(std::find(node.egress.begin(), node.egress.end(), id) - node.egress.begin()));
+    members.push_back(
+        static_cast<uint8_t>(std::find(node.egress.begin(), node.egress.end(), id) - node.egress.begin()));
   return members;
 }
 
@@ -69,9 +71,10 @@ Status add_routes(const fabric::Graph& graph, const fabric::Node& node, fabric::
     table.routes.push_back({*address, entry->second});
   }
   if (table.groups.size() > ORRERY_SWITCH_MAX_GROUPS || table.routes.size() > ORRERY_SWITCH_MAX_ROUTES)
-    return Error{ErrorCode::kExhausted, fmt::format("switch '{}' needs {} routes in {} groups; the data plane holds {} and {}", node.name,
-                                                    table.routes.size(), table.groups.size(), ORRERY_SWITCH_MAX_ROUTES,
-                                                    ORRERY_SWITCH_MAX_GROUPS)};
+    return Error{
+        ErrorCode::kExhausted,
+        fmt::format("switch '{}' needs {} routes in {} groups; the data plane holds {} and {}", node.name,
+                    table.routes.size(), table.groups.size(), ORRERY_SWITCH_MAX_ROUTES, ORRERY_SWITCH_MAX_GROUPS)};
   return {};
 }
 
@@ -89,10 +92,12 @@ Result<ForwardingTable> make_forwarding_table(const fabric::Graph& graph, std::s
   const auto& node = graph.node(*id);
   if (node.hash_function != ORRERY_HASH_MURMUR_5TUPLE)
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("switch '{}' asks for hash function {}; orrery-switch has murmur-5tuple only", node.name, node.hash_function)};
+                 fmt::format("switch '{}' asks for hash function {}; orrery-switch has murmur-5tuple only", node.name,
+                             node.hash_function)};
   if (node.egress.size() > ORRERY_SWITCH_MAX_PORTS)
-    return Error{ErrorCode::kExhausted, fmt::format("switch '{}' has {} connected ports; orrery-switch forwards between at most {}", node.name,
-                                                    node.egress.size(), ORRERY_SWITCH_MAX_PORTS)};
+    return Error{ErrorCode::kExhausted,
+                 fmt::format("switch '{}' has {} connected ports; orrery-switch forwards between at most {}", node.name,
+                             node.egress.size(), ORRERY_SWITCH_MAX_PORTS)};
   ForwardingTable table{.switch_name = node.name, .hash_seed = node.hash_seed};
   ORRERY_ASSIGN(table.ports, make_ports(graph, node));
   ORRERY_TRY(add_routes(graph, node, *id, table));
@@ -103,8 +108,8 @@ Result<MacAddress> parse_mac(std::string_view text) {
   MacAddress mac{};
   const std::string copy(text);
   int used = 0;
-  const int fields =
-      std::sscanf(copy.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5], &used);
+  const int fields = std::sscanf(copy.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &mac[0], &mac[1], &mac[2],
+                                 &mac[3], &mac[4], &mac[5], &used);
   if (fields != 6 || static_cast<size_t>(used) != copy.size())
     return Error{ErrorCode::kInvalidArgument, fmt::format("'{}' is not a MAC address such as 02:00:00:00:00:01", text)};
   return mac;

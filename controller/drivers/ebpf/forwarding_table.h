@@ -1,6 +1,8 @@
-// What one switch knows of the fabric: its ports, the equal-cost groups and the group of each destination. Pure: Graph in, tables out.
+// What one switch knows of the fabric: its ports, the equal-cost groups and the group of each destination. Pure: Graph
+// in, tables out.
 //
-// A port's index is its link's position in Node::egress, which is also the order of ECMP group members. Addresses are in host byte order.
+// A port's index is its link's position in Node::egress, which is also the order of ECMP group members. Addresses are
+// in host byte order.
 #pragma once
 
 #include <array>
@@ -24,7 +26,7 @@ struct PortSpec {
 
 struct Group {
   std::vector<uint8_t> members;  // port indices, ascending
-  uint64_t detour_ports = 0;     // bit per port: neighbours whose own group for the destination has more than this switch
+  uint64_t detour_ports = 0;  // bit per port: neighbours whose own group for the destination has more than this switch
 };
 
 struct Route {
@@ -43,8 +45,8 @@ struct ForwardingTable {
   std::optional<uint8_t> find_port(std::string_view name) const;
 };
 
-// kNotFound: no such switch. kExhausted: more ports, groups or routes than the data plane holds. kInvalidArgument: another hash function
-// than the data plane's.
+// kNotFound: no such switch. kExhausted: more ports, groups or routes than the data plane holds. kInvalidArgument:
+// another hash function than the data plane's.
 Result<ForwardingTable> make_forwarding_table(const fabric::Graph& graph, std::string_view switch_name);
 
 // "02:11:22:33:44:55"

@@ -39,8 +39,8 @@ struct BinaryRuleSet {
   std::vector<BinaryRule> rules;
 };
 
-// kRefused, with the rule's id and what is wrong: unknown port, egress and backup the same port, two rules for the same packets, more
-// masks or rules than the data plane holds.
+// kRefused, with the rule's id and what is wrong: unknown port, egress and backup the same port, two rules for the same
+// packets, more masks or rules than the data plane holds.
 Result<BinaryRuleSet> build_rule_set(const ForwardingTable& table, std::span<const RuleSpec> rules);
 
 // The five-tuple in the byte order of the maps; ports 0 where the data plane sees none.

@@ -27,7 +27,9 @@ Identity identity_of(const orrery_switch_tuple& key, const orrery_switch_tuple& 
   return identity;
 }
 
-bool same(const Identity& a, const Identity& b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+bool same(const Identity& a, const Identity& b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
 
 }  // namespace
 
@@ -44,7 +46,8 @@ uint32_t RuleStore::take_slot(const BinaryRule& rule, const std::vector<orrery_s
       return old.value.counter_slot;
     }
   }
-  while (slot_users_[next_slot_] != 0) next_slot_ = (next_slot_ + 1) % kSlots;  // two full sets leave none over, never fewer
+  while (slot_users_[next_slot_] != 0)
+    next_slot_ = (next_slot_ + 1) % kSlots;  // two full sets leave none over, never fewer
   const uint32_t slot = next_slot_;
   next_slot_ = (next_slot_ + 1) % kSlots;
   slot_users_[slot] = 1;
@@ -93,9 +96,13 @@ Status RuleStore::install(const BinaryRuleSet& set, uint64_t valid_until_ns) {
   return {};
 }
 
-void RuleStore::renew(uint64_t valid_until_ns) { publish(config_->rules_valid_until_ns, static_cast<orrery_u64>(valid_until_ns)); }
+void RuleStore::renew(uint64_t valid_until_ns) {
+  publish(config_->rules_valid_until_ns, static_cast<orrery_u64>(valid_until_ns));
+}
 
-void RuleStore::withdraw() { publish(config_->rules_valid_until_ns, orrery_u64{0}); }
+void RuleStore::withdraw() {
+  publish(config_->rules_valid_until_ns, orrery_u64{0});
+}
 
 void RuleStore::purge() {
   const uint32_t active = config_->active_set & 1;
@@ -110,7 +117,8 @@ Status RuleStore::adopt(const BpfMap& other_rules, const orrery_switch_config& o
   const uint32_t active = other_config.active_set & 1;
   const auto& other_set = other_config.sets[active];
   BinaryRuleSet set{.term = other_config.term, .revision = other_config.revision};
-  if (other_set.mask_count > ORRERY_SWITCH_MAX_MASKS) return Error{ErrorCode::kCorrupt, "the previous rule set has too many masks"};
+  if (other_set.mask_count > ORRERY_SWITCH_MAX_MASKS)
+    return Error{ErrorCode::kCorrupt, "the previous rule set has too many masks"};
   set.masks.assign(other_set.masks, other_set.masks + other_set.mask_count);
   orrery_switch_tuple key{}, next{};
   for (bool more = other_rules.next_key(nullptr, &next); more; more = other_rules.next_key(&key, &next)) {
@@ -120,14 +128,16 @@ Status RuleStore::adopt(const BpfMap& other_rules, const orrery_switch_config& o
     rule.key = key;
     rule.key.set = 0;
     set.rules.push_back(rule);
-    if (set.rules.size() > ORRERY_SWITCH_MAX_RULES) return Error{ErrorCode::kCorrupt, "the previous rule set has too many rules"};
+    if (set.rules.size() > ORRERY_SWITCH_MAX_RULES)
+      return Error{ErrorCode::kCorrupt, "the previous rule set has too many rules"};
   }
   return install(set, other_config.rules_valid_until_ns);
 }
 
 std::vector<RuleCount> RuleStore::counts() const {
   std::vector<RuleCount> counts;
-  for (const auto& rule : sets_[config_->active_set & 1]) counts.push_back({rule.value.rule_id, counters_[rule.value.counter_slot]});
+  for (const auto& rule : sets_[config_->active_set & 1])
+    counts.push_back({rule.value.rule_id, rule.value.egress_port, counters_[rule.value.counter_slot]});
   return counts;
 }
 

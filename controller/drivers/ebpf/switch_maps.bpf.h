@@ -1,5 +1,5 @@
-/* The maps of orrery-switch's two BPF objects. The control process creates them with the forwarding object and hands them to the queue
- * object, which declares the ones it shares by the same names. Layouts: common/abi/switch_abi.h. */
+/* The maps of orrery-switch's two BPF objects. The control process creates them with the forwarding object and hands
+ * them to the queue object, which declares the ones it shares by the same names. Layouts: common/abi/switch_abi.h. */
 #ifndef ORRERY_CONTROLLER_DRIVERS_EBPF_SWITCH_MAPS_BPF_H
 #define ORRERY_CONTROLLER_DRIVERS_EBPF_SWITCH_MAPS_BPF_H
 
@@ -25,11 +25,11 @@ struct {
   __type(value, __u32);
 } switch_port_by_if SEC(".maps");
 
-static __always_inline struct orrery_switch_config *get_config(void) {
+static __always_inline struct orrery_switch_config* get_config(void) {
   __u32 zero = 0;
   return bpf_map_lookup_elem(&switch_config, &zero);
 }
 
-#define ORRERY_READ_ONCE(x) (*(volatile typeof(x) *)&(x))
+#define ORRERY_READ_ONCE(x) (*(volatile typeof(x)*)&(x))
 
 #endif
