@@ -58,9 +58,10 @@ def execute(lab, counters, workload, scheme, seed, watcher, progress):
             child.wait()
     samples.append()
     outcome = workload.outcome(lab, scheme, seed)
+    cpu_mean, cpu_max = meter.mean_and_max(outcome.started_s, outcome.ended_s)
     sent = samples.between(outcome.started_s, outcome.ended_s)
     return Run(scheme, seed, outcome, _utilization(lab.topology, sent, outcome.ended_s - outcome.started_s), sent,
-               _difference(counters.drops(), drops_before), counters.retransmits() - retransmits_before, meter.max, meter.mean)
+               _difference(counters.drops(), drops_before), counters.retransmits() - retransmits_before, cpu_max, cpu_mean)
 
 
 def _watch(lab, workload, ranks, samples, meter, watcher, progress):

@@ -76,7 +76,7 @@ def calibrate(lab, seconds=1.5):
         child.wait()
     shares = [_share(lab, to) for _, to in pairs]
     lab.stop("traffic-")
-    return Verdict(min(shares), sum(shares) / len(shares), meter.mean, len(pairs), pairs[0][0].ports[0].rate_bps)
+    return Verdict(min(shares), sum(shares) / len(shares), meter.mean_and_max()[0], len(pairs), pairs[0][0].ports[0].rate_bps)
 
 
 def _start(lab, role, host, arguments):

@@ -18,6 +18,7 @@ class Lab:
         self.programs = programs
         self.topology = None
         self._progress = progress
+        self._children = []  # Popen of what this Lab started, to be reaped
         self._state = State(name)
         if self._state.data and self._state.data.get("topology"):
             self.topology = topology.Topology(self._state.data["topology"])
@@ -77,6 +78,7 @@ class Lab:
         recorded = [(p["pid"], p["start"]) for p in (self._state.data or {}).get("processes", [])]
         processes.end(recorded)
         processes.end_inside(leftovers)
+        self._reap()
         network.delete(leftovers)
         for pin in glob.glob(f"/sys/fs/bpf/orrery/{self.name}*"):
             shutil.rmtree(pin, ignore_errors=True)
@@ -122,6 +124,7 @@ class Lab:
         if os.path.exists(self.log_file(name)):
             os.replace(self.log_file(name), self.log_file(name) + ".old")
         child = processes.spawn(argv, self.log_file(name), netns, {**os.environ, **(env or {})})
+        self._children.append(child)
         self._state.data["processes"].append({"name": name, "pid": child.pid, "start": processes.start_time(child.pid)})
         self._state.save()
         return child
@@ -136,8 +139,12 @@ class Lab:
         """Ends the lab's processes whose name starts with `prefix`."""
         chosen = [p for p in self._state.data["processes"] if p["name"].startswith(prefix)]
         processes.end([(p["pid"], p["start"]) for p in chosen])
+        self._reap()
         self._state.data["processes"] = [p for p in self._state.data["processes"] if p not in chosen]
         self._state.save()
+
+    def _reap(self):
+        self._children = [child for child in self._children if child.poll() is None]
 
     def process(self, name):
         """(pid, start time) of a running process of the lab."""

@@ -37,10 +37,10 @@ def _text(path):
 
 
 class CpuMeter:
-    """Share of all processors that was busy between samples; about one sample a second makes `max` meaningful."""
+    """Share of all processors that was busy between samples; about one sample a second makes a maximum meaningful."""
 
     def __init__(self):
-        self.shares = []
+        self.shares = []  # (wall clock at the end, share)
         self._last = _ticks()
         self._at = time.monotonic()
 
@@ -50,17 +50,14 @@ class CpuMeter:
             return
         busy, total = _ticks()
         if total > self._last[1]:
-            self.shares.append((busy - self._last[0]) / (total - self._last[1]))
+            self.shares.append((time.time(), (busy - self._last[0]) / (total - self._last[1])))
         self._last = (busy, total)
         self._at = time.monotonic()
 
-    @property
-    def mean(self):
-        return sum(self.shares) / len(self.shares) if self.shares else 0.0
-
-    @property
-    def max(self):
-        return max(self.shares, default=0.0)
+    def mean_and_max(self, start=0.0, end=float("inf")):
+        """Over the samples that ended between two moments of the wall clock."""
+        shares = [share for at, share in self.shares if start <= at <= end]
+        return (sum(shares) / len(shares), max(shares)) if shares else (0.0, 0.0)
 
 
 def _ticks():
