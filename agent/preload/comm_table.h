@@ -1,0 +1,39 @@
+// NCCL communicators of this process by handle. Fixed size, lock-free; a handle is retired before NCCL frees it,
+// because heap addresses return.
+#pragma once
+
+#include <stdint.h>
+
+namespace orrery::preload {
+
+struct Comm {
+  void* handle;  // key; written last
+  uint64_t comm_id;
+  uint64_t parent_id;
+  uint32_t rank;
+  uint32_t nranks;     // 0: NCCL would not say yet
+  uint32_t children;   // splits so far: part of a child's identity
+  uint32_t announced;  // the attachment that knows this communicator
+  uint64_t last_start_ns;
+};
+
+// Null when the handle is unknown (made by a way we do not wrap, or the table was full).
+Comm* find_comm(void* handle);
+Comm* find_comm_by_id(uint64_t comm_id);
+// Null when the table is full around the handle's place; then the communicator goes unrecorded.
+Comm* add_comm(void* handle, const Comm& values);
+// Forgets the handle. False when it was unknown; else *values is what was known.
+bool retire_comm(void* handle, Comm* values);
+
+// Start of the last collective of the communicator, of any communicator for id 0; 0 when there was none.
+uint64_t last_collective_start(uint64_t comm_id);
+void note_collective_start(Comm* comm, uint64_t now);
+
+// COMM_INIT, with the doorbell's business left to the caller. Precondition: attached.
+void emit_comm_init(uint64_t comm_id, uint64_t parent_id, uint32_t rank, uint32_t nranks);
+void emit_comm_ready(const Comm& comm);
+void emit_comm_gone(uint64_t comm_id, uint64_t parent_id, uint32_t rank, uint32_t nranks);
+// Tells a new agent what it missed. True when there was something to tell.
+bool announce_all_comms();
+
+}  // namespace orrery::preload

@@ -1,0 +1,215 @@
+#include "agent/preload/flow_table.h"
+
+#include <errno.h>
+#include <string.h>
+
+namespace orrery::preload {
+
+uint32_t descriptors[kMaxDescriptors];
+Flow flows[kMaxFlows];
+
+namespace {
+
+constexpr uint32_t kPeers = 1024;  // a power of two
+constexpr uint32_t kPeerProbes = 16;
+constexpr uint32_t kBeingAnnounced = 0xffffffffu;
+
+struct Peer {
+  uint64_t key;
+  uint32_t connections;
+};
+Peer peers[kPeers];
+uint32_t flow_hint = 0;
+uint32_t highest_descriptor = 0;
+
+const uint8_t kV4Prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+uint64_t key_of(const uint8_t* address) {
+  uint64_t words[2];
+  memcpy(words, address, 16);
+  const uint64_t key = (words[0] * 0x9e3779b97f4a7c15ull ^ words[1]) * 0xff51afd7ed558ccdull;
+  return key != 0 ? key : 1;
+}
+
+Flow* claim_flow() {
+  const uint32_t hint = __atomic_fetch_add(&flow_hint, 1u, __ATOMIC_RELAXED);
+  for (uint32_t i = 0; i < kMaxFlows; ++i) {
+    Flow& flow = flows[(hint + i) % kMaxFlows];
+    uint32_t free = 0;
+    if (__atomic_load_n(&flow.references, __ATOMIC_RELAXED) == 0 &&
+        __atomic_compare_exchange_n(&flow.references, &free, 1u, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+      return &flow;
+  }
+  return nullptr;
+}
+
+void emit_flow(uint32_t type, const Flow& flow, uint32_t slot, uint32_t generation) {
+  orrery_event event{};
+  event.time_ns = now_ns();
+  event.type = type;
+  memcpy(event.flow.local_address, flow.local.address, 16);
+  memcpy(event.flow.remote_address, flow.remote.address, 16);
+  event.flow.local_port = flow.local.port;
+  event.flow.remote_port = flow.remote.port;
+  event.flow.protocol = IPPROTO_TCP;
+  event.flow.role = flow.role;
+  event.flow.slot = static_cast<uint16_t>(slot);
+  event.flow.generation = generation;
+  event.flow.plan_index = flow.born_by_entry;
+  emit(event);
+}
+
+void drop_reference(Flow& flow) {
+  if (__atomic_load_n(&flow.references, __ATOMIC_RELAXED) == 1) {
+    // The last one: nobody else leads here any more.
+    if (attached() && flow.announced == generation() && flow.slot != shm::SegmentWriter::kNoSlot) {
+      emit_flow(ORRERY_EVENT_FLOW_GONE, flow, flow.slot, flow.slot_generation);
+      attachment.segment.release_flow(flow.slot, flow.slot_generation);
+    }
+    flow.announced = 0;
+  }
+  __atomic_fetch_sub(&flow.references, 1u, __ATOMIC_RELEASE);
+}
+
+uint32_t take_descriptor(int fd) {
+  return __atomic_exchange_n(&descriptors[fd], 0u, __ATOMIC_ACQ_REL);
+}
+
+void set_descriptor(int fd, uint32_t value) {
+  uint32_t highest = __atomic_load_n(&highest_descriptor, __ATOMIC_RELAXED);
+  while (highest < static_cast<uint32_t>(fd) &&
+         !__atomic_compare_exchange_n(&highest_descriptor, &highest, static_cast<uint32_t>(fd), true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED)) {
+  }
+  __atomic_store_n(&descriptors[fd], value, __ATOMIC_RELEASE);
+}
+
+bool local_endpoint_of(int fd, Endpoint* local) {
+  sockaddr_storage address;
+  socklen_t bytes = sizeof(address);
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+         to_endpoint(reinterpret_cast<sockaddr*>(&address), bytes, local);
+}
+
+}  // namespace
+
+bool to_endpoint(const sockaddr* address, socklen_t bytes, Endpoint* out) {
+  if (address == nullptr || bytes < sizeof(sa_family_t)) return false;
+  if (address->sa_family == AF_INET && bytes >= sizeof(sockaddr_in)) {
+    sockaddr_in v4;
+    memcpy(&v4, address, sizeof(v4));
+    memcpy(out->address, kV4Prefix, 12);
+    memcpy(out->address + 12, &v4.sin_addr, 4);
+    out->port = ntohs(v4.sin_port);
+    return true;
+  }
+  if (address->sa_family == AF_INET6 && bytes >= sizeof(sockaddr_in6)) {
+    sockaddr_in6 v6;
+    memcpy(&v6, address, sizeof(v6));
+    memcpy(out->address, &v6.sin6_addr, 16);
+    out->port = ntohs(v6.sin6_port);
+    return true;
+  }
+  return false;
+}
+
+bool is_loopback(const Endpoint& endpoint) {
+  static const uint8_t kV6Loopback[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  if (memcmp(endpoint.address, kV4Prefix, 12) == 0) return endpoint.address[12] == 127 || endpoint.address[12] == 0;
+  return memcmp(endpoint.address, kV6Loopback, 16) == 0;
+}
+
+bool to_v4(const Endpoint& endpoint, uint32_t* out) {
+  if (memcmp(endpoint.address, kV4Prefix, 12) != 0) return false;
+  uint32_t network;
+  memcpy(&network, endpoint.address + 12, 4);
+  *out = ntohl(network);
+  return true;
+}
+
+bool is_tcp(int fd) {
+  int type = 0;
+  socklen_t bytes = sizeof(type);
+  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_STREAM;
+}
+
+uint16_t next_ordinal(const Endpoint& remote) {
+  const uint64_t key = key_of(remote.address);
+  for (uint32_t i = 0; i < kPeerProbes; ++i) {
+    Peer& peer = peers[(key + i) & (kPeers - 1)];
+    uint64_t seen = __atomic_load_n(&peer.key, __ATOMIC_RELAXED);
+    if (seen == 0 && __atomic_compare_exchange_n(&peer.key, &seen, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+      seen = key;
+    if (seen == key) {
+      const uint32_t before = __atomic_fetch_add(&peer.connections, 1u, __ATOMIC_RELAXED);
+      return static_cast<uint16_t>(before < kNoOrdinal ? before : kNoOrdinal);
+    }
+  }
+  return kNoOrdinal;
+}
+
+void add_flow(int fd, const Endpoint& remote, orrery_flow_role role, uint16_t ordinal, uint32_t born_by_entry) {
+  if (static_cast<uint32_t>(fd) >= kMaxDescriptors) return;
+  Endpoint local;
+  if (!local_endpoint_of(fd, &local) || memcmp(local.address, remote.address, 16) == 0) return;
+  Flow* flow = claim_flow();
+  if (flow == nullptr) return;
+  flow->local = local;
+  flow->remote = remote;
+  flow->role = role;
+  flow->ordinal = ordinal;
+  flow->born_by_entry = born_by_entry;
+  flow->plan_generation = 0;
+  flow->plan_flow_id = flow->plan_comm_id = flow->release_offset_ns = 0;
+  flow->last_tx_ns = flow->held_since_ns = 0;
+  const uint32_t edge = descriptor(fd) & kEdgeTriggered;
+  set_descriptor(fd, static_cast<uint32_t>(flow - flows) + 1 + edge);
+  if (attached()) announce_flow(*flow);
+}
+
+void forget_descriptor(int fd) {
+  const uint32_t index = take_descriptor(fd) & kFlowMask;
+  if (index != 0) drop_reference(flows[index - 1]);
+}
+
+void copy_descriptor(int from, int to) {
+  if (static_cast<uint32_t>(to) >= kMaxDescriptors) return;
+  const uint32_t value = descriptor(from);
+  if (value == 0) return;
+  if (const uint32_t index = value & kFlowMask) __atomic_fetch_add(&flows[index - 1].references, 1u, __ATOMIC_ACQ_REL);
+  set_descriptor(to, value);
+}
+
+void mark_edge_triggered(int fd) {
+  if (static_cast<uint32_t>(fd) < kMaxDescriptors) set_descriptor(fd, descriptor(fd) | kEdgeTriggered);
+}
+
+void forget_range(uint32_t first, uint32_t last) {
+  const uint32_t highest = __atomic_load_n(&highest_descriptor, __ATOMIC_RELAXED);
+  for (uint32_t fd = first; fd <= last && fd <= highest; ++fd)
+    if (descriptor(static_cast<int>(fd)) != 0) forget_descriptor(static_cast<int>(fd));
+}
+
+void announce_flow(Flow& flow) {
+  const uint32_t current = generation();
+  uint32_t announced = __atomic_load_n(&flow.announced, __ATOMIC_RELAXED);
+  if (announced == current || announced == kBeingAnnounced ||
+      !__atomic_compare_exchange_n(&flow.announced, &announced, kBeingAnnounced, false, __ATOMIC_ACQUIRE,
+                                   __ATOMIC_RELAXED))
+    return;
+  flow.slot = attachment.segment.claim_flow(static_cast<uint32_t>(&flow - flows));
+  if (flow.slot != shm::SegmentWriter::kNoSlot) {
+    orrery_flow_counters* counters = attachment.segment.counters(flow.slot);
+    flow.slot_generation = counters->generation;
+    shm::store_relaxed(&counters->plan_flow_id, flow.plan_flow_id);
+    emit_flow(ORRERY_EVENT_FLOW_BORN, flow, flow.slot, flow.slot_generation);
+  }
+  __atomic_store_n(&flow.announced, current, __ATOMIC_RELEASE);
+}
+
+void announce_all_flows() {
+  for (Flow& flow : flows)
+    if (__atomic_load_n(&flow.references, __ATOMIC_ACQUIRE) != 0 && flow.remote.port != 0) announce_flow(flow);
+}
+
+}  // namespace orrery::preload

@@ -1,0 +1,238 @@
+#include "agent/preload/plan_use.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/preload/comm_table.h"
+#include "common/abi/ecmp_hash_abi.h"
+
+#ifndef IP_LOCAL_PORT_RANGE
+#define IP_LOCAL_PORT_RANGE 51
+#endif
+#ifndef SO_MAX_PACING_RATE
+#define SO_MAX_PACING_RATE 47
+#endif
+
+namespace orrery::preload {
+namespace {
+
+constexpr int kMaxAttempts = 64;
+constexpr uint8_t kKeepDscp = 0xff;
+
+bool find_entry(const Flow* flow, const Endpoint* local, const Endpoint& remote, uint16_t ordinal, uint64_t now,
+                shm::PlanAnswer* answer) {
+  shm::PlanQuery query{};
+  if (local != nullptr) memcpy(query.local_address, local->address, 16);
+  memcpy(query.remote_address, remote.address, 16);
+  query.ordinal = flow != nullptr ? flow->ordinal : ordinal;
+  query.protocol = IPPROTO_TCP;
+  return attachment.plan.find(query, now, answer);
+}
+
+// Differs between processes and moves on with every connection, so that neighbours do not fight for the same ports.
+uint32_t next_start() {
+  static uint32_t calls = 0;
+  static uint32_t base = 0;
+  if (__atomic_load_n(&base, __ATOMIC_RELAXED) == 0) {
+    const uint64_t salt = now_ns() ^ (static_cast<uint64_t>(getpid()) << 32);
+    __atomic_store_n(&base, orrery_hash_round(static_cast<uint32_t>(salt), static_cast<uint32_t>(salt >> 32)) | 1u,
+                     __ATOMIC_RELAXED);
+  }
+  return __atomic_load_n(&base, __ATOMIC_RELAXED) + __atomic_fetch_add(&calls, 1u, __ATOMIC_RELAXED) * 7919u;
+}
+
+// The address the kernel would send from. An unconnected UDP socket answers that without a packet.
+bool route_source(const sockaddr* address, socklen_t bytes, int (*connect)(int, const sockaddr*, socklen_t),
+                  Endpoint* local) {
+  const int probe = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return false;
+  sockaddr_storage name;
+  socklen_t name_bytes = sizeof(name);
+  const bool known = connect(probe, address, bytes) == 0 &&
+                     getsockname(probe, reinterpret_cast<sockaddr*>(&name), &name_bytes) == 0 &&
+                     to_endpoint(reinterpret_cast<sockaddr*>(&name), name_bytes, local);
+  close(probe);
+  return known;
+}
+
+bool is_any(const uint8_t* address) {
+  static const uint8_t kZero[16] = {};
+  return memcmp(address, kZero, 16) == 0 || memcmp(address + 12, kZero, 4) == 0;
+}
+
+int option(int fd, int level, int name) {
+  int value = 0;
+  socklen_t bytes = sizeof(value);
+  return getsockopt(fd, level, name, &value, &bytes) == 0 ? value : -1;
+}
+
+void apply_dscp(int fd, int family, uint8_t dscp) {
+  if (dscp == kKeepDscp) return;
+  const int level = family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+  const int name = family == AF_INET ? IP_TOS : IPV6_TCLASS;
+  if (option(fd, level, name) > 0) return;  // the application has its own wish
+  const int value = dscp << 2;
+  setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+void apply_pace(int fd, uint64_t pace_bps) {
+  if (pace_bps == 0) return;
+  const uint64_t bytes_per_s = pace_bps / 8;
+  setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof(bytes_per_s));
+}
+
+// Since Linux 6.3 a socket can be told which port to take without binding it: several connections may share the port,
+// and the wish can be taken back. An application that uses this option itself is left alone.
+bool set_port_range(int fd, uint16_t port) {
+  const uint32_t range = static_cast<uint32_t>(port) << 16 | port;
+  return setsockopt(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &range, sizeof(range)) == 0;
+}
+
+int connect_in_range(int fd, const sockaddr* address, socklen_t bytes, PortChoice& choice, uint16_t first,
+                     int (*connect)(int, const sockaddr*, socklen_t), bool* chosen) {
+  int attempts = 0;
+  for (uint16_t port = first; port != 0 && attempts < kMaxAttempts; port = choice.next(), ++attempts) {
+    if (!set_port_range(fd, port)) break;
+    const int result = connect(fd, address, bytes);
+    const int error = errno;
+    if (result == 0 || error != EADDRNOTAVAIL) {
+      *chosen = true;
+      set_port_range(fd, 0);
+      errno = error;
+      return result;
+    }
+  }
+  set_port_range(fd, 0);
+  return connect(fd, address, bytes);
+}
+
+bool bind_any(int fd, int family, const sockaddr_storage& name, uint16_t port) {
+  sockaddr_storage bound = name;  // keeps an address the application has bound without a port
+  socklen_t bytes = sizeof(sockaddr_in);
+  if (family == AF_INET) {
+    reinterpret_cast<sockaddr_in*>(&bound)->sin_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port = htons(port);
+    bytes = sizeof(sockaddr_in6);
+  }
+  return bind(fd, reinterpret_cast<sockaddr*>(&bound), bytes) == 0;
+}
+
+bool bind_in_range(int fd, int family, const sockaddr_storage& name, PortChoice& choice, uint16_t first) {
+  int attempts = 0;
+  for (uint16_t port = first; port != 0 && attempts < kMaxAttempts; port = choice.next(), ++attempts) {
+    if (bind_any(fd, family, name, port)) return true;
+    if (errno != EADDRINUSE) return false;
+  }
+  return false;
+}
+
+// The socket's own name before connect: false unless it is still without a port.
+bool is_unbound(int fd, sockaddr_storage* name, Endpoint* local) {
+  socklen_t bytes = sizeof(*name);
+  *name = {};
+  return getsockname(fd, reinterpret_cast<sockaddr*>(name), &bytes) == 0 &&
+         to_endpoint(reinterpret_cast<sockaddr*>(name), bytes, local) && local->port == 0;
+}
+
+void adopt(Flow& flow, const shm::PlanAnswer* answer) {
+  flow.plan_flow_id = answer != nullptr ? answer->entry.flow_id : 0;
+  flow.plan_comm_id = answer != nullptr ? answer->entry.comm_id : 0;
+  flow.release_offset_ns = answer != nullptr && !answer->release_suspended ? answer->entry.release_offset_ns : 0;
+  if (orrery_flow_counters* counters = counters_of(flow))
+    shm::store_relaxed(&counters->plan_flow_id, flow.plan_flow_id);
+}
+
+}  // namespace
+
+PortChoice::PortChoice(const orrery_plan_entry& entry, const Endpoint& local, const Endpoint& remote, uint32_t start)
+    : entry_(entry), remote_port_(remote.port) {
+  if (entry.src_port_first == 0) return;
+  if (entry.hop_count != 0 && (!to_v4(local, &local_) || !to_v4(remote, &remote_))) return;
+  for (uint32_t i = 0; i < entry.hop_count; ++i)
+    if (entry.hops[i].hash_function != ORRERY_HASH_MURMUR_5TUPLE) return;
+  range_ = static_cast<uint32_t>(entry.src_port_last) - entry.src_port_first + 1;
+  start_ = start % range_;
+}
+
+uint16_t PortChoice::next() {
+  while (tried_ < range_) {
+    const auto port = static_cast<uint16_t>(entry_.src_port_first + (start_ + tried_++) % range_);
+    if ((port & entry_.src_port_mask) == entry_.src_port_value && wins(port)) return port;
+  }
+  return 0;
+}
+
+bool PortChoice::wins(uint16_t port) const {
+  for (uint32_t i = 0; i < entry_.hop_count; ++i) {
+    const orrery_plan_hop& hop = entry_.hops[i];
+    const uint32_t hash = orrery_ecmp_hash(hop.seed, local_, remote_, port, remote_port_, IPPROTO_TCP);
+    if (orrery_ecmp_member(hash, hop.group_size) != hop.member) return false;
+  }
+  return true;
+}
+
+int connect_planned(int fd, const sockaddr* address, socklen_t bytes, const Endpoint& remote, uint16_t ordinal,
+                    int (*connect)(int, const sockaddr*, socklen_t), uint32_t* entry_index) {
+  const int saved = errno;
+  shm::PlanAnswer answer;
+  sockaddr_storage name;
+  Endpoint local;
+  *entry_index = 0xffffffffu;
+  const auto plainly = [&] {
+    errno = saved;
+    return connect(fd, address, bytes);
+  };
+  if (!is_unbound(fd, &name, &local)) return plainly();
+  const bool address_bound = !is_any(local.address);
+  if (!find_entry(nullptr, address_bound ? &local : nullptr, remote, ordinal, now_ns(), &answer)) return plainly();
+  const orrery_plan_entry& entry = answer.entry;
+  apply_dscp(fd, address->sa_family, entry.dscp);
+  apply_pace(fd, entry.pace_bps);
+  if (entry.src_port_first == 0) return plainly();
+  if (!address_bound && !route_source(address, bytes, connect, &local)) return plainly();
+  PortChoice choice(entry, local, remote, next_start());
+  const uint16_t first = choice.next();
+  if (first == 0) return plainly();
+  bool chosen = false;
+  int result;
+  if (option(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE) == 0 && set_port_range(fd, first)) {
+    errno = saved;
+    result = connect_in_range(fd, address, bytes, choice, first, connect, &chosen);
+  } else {
+    chosen = bind_in_range(fd, address->sa_family, name, choice, first);
+    result = plainly();
+  }
+  if (chosen) *entry_index = answer.index;
+  return result;
+}
+
+void refresh_plan(Flow& flow, uint64_t now) {
+  const uint32_t sequence = attachment.plan.sequence();
+  if (flow.plan_generation == generation() && flow.plan_sequence == sequence) return;
+  shm::PlanAnswer answer;
+  const bool found = find_entry(&flow, &flow.local, flow.remote, 0, now, &answer);
+  adopt(flow, found ? &answer : nullptr);
+  flow.plan_generation = generation();
+  flow.plan_sequence = found ? answer.sequence : sequence;
+}
+
+bool must_hold(Flow& flow, int fd, int flags, uint64_t now) {
+  refresh_plan(flow, now);
+  if (flow.release_offset_ns == 0 || !attachment.plan.lease_valid(now)) return false;
+  const uint64_t start = last_collective_start(flow.plan_comm_id);
+  if (start == 0 || now >= start + flow.release_offset_ns) return false;
+  if (descriptor(fd) & kEdgeTriggered) return false;
+  if (!(flags & MSG_DONTWAIT)) {
+    const int saved = errno;
+    const int status = fcntl(fd, F_GETFL);
+    errno = saved;
+    if (status < 0 || !(status & O_NONBLOCK)) return false;
+  }
+  if (flow.held_since_ns < start) flow.held_since_ns = now;  // first attempt of this collective
+  return now - flow.held_since_ns < attachment.hold_cap_ns;
+}
+
+}  // namespace orrery::preload

@@ -1,0 +1,121 @@
+#include "agent/preload/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "agent/preload/attach.h"
+
+namespace orrery::preload {
+
+constinit ForkWiped fork_wiped;
+constinit Attachment attachment{};
+__thread Thread thread_state __attribute__((tls_model("initial-exec")));
+
+namespace {
+
+enum Interest : uint32_t { kUndecided = 0, kDeciding = 1, kInterested = 2, kDisabled = 3 };
+uint32_t interest = kUndecided;
+pid_t interested_pid = 0;
+LogLevel log_level = kLogNone;
+
+bool is_set(const char* value) {
+  return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
+}
+
+LogLevel parse_log_level(const char* value) {
+  if (value == nullptr) return kLogNone;
+  if (strcmp(value, "error") == 0 || strcmp(value, "1") == 0) return kLogError;
+  if (strcmp(value, "info") == 0 || strcmp(value, "2") == 0) return kLogInfo;
+  return kLogNone;
+}
+
+void child_after_fork() {
+  __atomic_store_n(&fork_wiped.arm, uint32_t{kOff}, __ATOMIC_RELAXED);
+  drop_connection_in_child();
+}
+
+bool decide() {
+  if (is_set(getenv("ORRERY_DISABLE")) || getauxval(AT_SECURE) != 0) return false;
+  log_level = parse_log_level(getenv("ORRERY_LOG"));
+  choose_agent_socket(getenv("ORRERY_AGENT_SOCKET"));
+  interested_pid = getpid();
+  madvise(&fork_wiped, sizeof(fork_wiped), MADV_WIPEONFORK);  // older kernels: the handler below
+  return pthread_atfork(nullptr, nullptr, child_after_fork) == 0;
+}
+
+void write_line(const char* what, const char* detail) {
+  const int saved = errno;
+  const char prefix[] = "orrery: ";
+  iovec parts[] = {{const_cast<char*>(prefix), sizeof(prefix) - 1},
+                   {const_cast<char*>(what), strlen(what)},
+                   {const_cast<char*>(detail), strlen(detail)},
+                   {const_cast<char*>("\n"), 1}};
+  syscall(SYS_writev, STDERR_FILENO, parts, 4);
+  errno = saved;
+}
+
+bool thread_is_alive(uint32_t thread) {
+  return syscall(SYS_tgkill, interested_pid, thread, 0) == 0 || errno != ESRCH;
+}
+
+__attribute__((noinline)) void claim_ring_slow(Thread& self) {
+  const int saved = errno;
+  self.id = static_cast<uint32_t>(syscall(SYS_gettid));
+  self.ring = attachment.segment.claim_ring(self.id, thread_is_alive);
+  self.ring_generation = generation();
+  errno = saved;
+}
+
+}  // namespace
+
+bool become_interested() {
+  uint32_t state = __atomic_load_n(&interest, __ATOMIC_ACQUIRE);
+  if (state == kUndecided &&
+      __atomic_compare_exchange_n(&interest, &state, uint32_t{kDeciding}, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    const int saved = errno;
+    const bool interested = decide();
+    errno = saved;
+    if (interested) __atomic_store_n(&fork_wiped.arm, uint32_t{kSeeking}, __ATOMIC_RELEASE);
+    state = interested ? kInterested : kDisabled;
+    __atomic_store_n(&interest, state, __ATOMIC_RELEASE);
+  }
+  return state == kInterested && arm() != kOff;
+}
+
+bool is_own_process() {
+  return interested_pid == 0 || static_cast<pid_t>(syscall(SYS_getpid)) == interested_pid;
+}
+
+void emit(orrery_event& event) {
+  Thread& self = thread_state;
+  if (self.pushing) [[unlikely]] {  // a signal handler interrupted a push of its own thread
+    attachment.segment.count_no_ring();
+    return;
+  }
+  self.pushing = true;
+  if (self.ring_generation != generation()) [[unlikely]]
+    claim_ring_slow(self);
+  event.thread = self.id;
+  if (self.ring != nullptr) [[likely]]
+    attachment.segment.push(self.ring, event);
+  else
+    attachment.segment.count_no_ring();
+  self.pushing = false;
+}
+
+void say(LogLevel level, const char* what, const char* detail) {
+  if (level <= log_level) write_line(what, detail);
+}
+
+void say_always(const char* what, const char* detail) {
+  write_line(what, detail);
+}
+
+}  // namespace orrery::preload
