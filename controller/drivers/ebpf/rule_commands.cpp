@@ -7,6 +7,8 @@
 namespace orrery::drivers::ebpf {
 namespace {
 
+constexpr size_t kRevisionsRemembered = 8;
+
 struct MaskedAddress {
   uint32_t address = 0;
   uint32_t mask = 0;
@@ -35,17 +37,17 @@ Status check_lease(uint64_t lease_ns) {
 Status Fence::check(uint64_t term, uint64_t revision) const {
   if (term < term_)
     return Error{ErrorCode::kRefused, fmt::format("term {} is over: this switch obeys term {}", term, term_)};
-  if (term == term_ && revision < revision_ && replaced_ != revision)
+  if (term == term_ && revision < revision_ &&
+      std::find(replaced_.begin(), replaced_.end(), revision) == replaced_.end())
     return Error{ErrorCode::kRefused,
                  fmt::format("revision {} of term {} is older than revision {} in force", revision, term, revision_)};
   return {};
 }
 
 void Fence::advance(uint64_t term, uint64_t revision) {
-  if (term != term_)
-    replaced_.reset();
-  else if (revision != revision_)
-    replaced_ = revision_;
+  if (term != term_) replaced_.clear();
+  if (term == term_ && revision != revision_) replaced_.push_back(revision_);
+  if (replaced_.size() > kRevisionsRemembered) replaced_.pop_front();
   term_ = term;
   revision_ = revision;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,7 +34,7 @@ class Fence {
  private:
   uint64_t term_;
   uint64_t revision_;
-  std::optional<uint64_t> replaced_;  // revision, of the same term
+  std::deque<uint64_t> replaced_;  // the last revisions of the same term
 };
 
 // kRefused: not IPv4, or the addresses' masks are not masks of IPv4.
