@@ -36,13 +36,16 @@ def drawing(results, scheme, index):
             dx, dy = _aside(x1, y1, x2, y2)
             title = f"{egress} → {towards}: {load.get(egress, 0):.2f} × an even share, {figures['link_utilization'].get(egress, 0):.0%} of its rate"
             parts.append(svg.line(x1 + dx, y1 + dy, x2 + dx, y2 + dy, "cable " + heat_class(load.get(egress, 0)), title))
+    highest = min(y for _, y in places.values())
     many = len(fabric["hosts"]) > 40
     for name, (x, y) in places.items():
         host = any(h["name"] == name for h in fabric["hosts"])
         size = 4.5 if host else 9.0
         parts.append(svg.rect(x - size, y - size, 2 * size, 2 * size, "node", name, radius=size if host else 3))
-        if not (host and many):
-            parts.append(svg.text(x, y + (20 if host else -15), name, "axis small" if host else "axis", "middle"))
+        if host and not many:
+            parts.append(svg.text(x, y + 20, name, "axis small", "middle"))
+        elif not host:
+            parts.append(svg.text(x, y - 15, name, "axis", "middle") if y == highest else svg.text(x - 15, y + 4, name, "axis", "end"))
     return svg.figure(WIDTH, height, *parts, label=f"The fabric under {TITLES[scheme]}")
 
 

@@ -5,13 +5,13 @@ STYLE = """
   --page:#f7f7f4; --card:#ffffff; --ink:#16181d; --quiet:#5d6270; --rule:#e2e2dc; --grid:#e9e9e4;
   --ecmp:#d9581f; --ecmp_multi:#0f9468; --orrery:#2468c9; --node:#3c404b;
   --heat0:#2f6fb3; --heat1:#6a9bd0; --heat2:#a4bfdd; --heat3:#c3ccd6; --heat4:#c9c8c2; --heat5:#efc39a; --heat6:#ea9a5c; --heat7:#da6a34; --heat8:#b3341f;
-  --on-strong:#ffffff; --on-weak:#16181d;
+  --on-strong:#ffffff; --on-weak:#16181d; --inside:#ffffff;
   --v0:#2468c9; --v1:#d9581f; --v2:#0f9468; --v3:#8a4fc4; --v4:#b88600; --v5:#c2407a; --local:#8c909b; }
 @media (prefers-color-scheme: dark) { :root {
   --page:#121418; --card:#1b1e24; --ink:#eceef2; --quiet:#9aa1af; --rule:#2d313a; --grid:#282c34;
   --ecmp:#ef7d45; --ecmp_multi:#35b98c; --orrery:#5b9bf0; --node:#c3c8d2;
   --heat0:#3f86d4; --heat1:#3a6ea6; --heat2:#38597d; --heat3:#434c58; --heat4:#53555a; --heat5:#7d5c3d; --heat6:#a8643a; --heat7:#d4683a; --heat8:#f0523a;
-  --on-strong:#ffffff; --on-weak:#eceef2;
+  --on-strong:#ffffff; --on-weak:#eceef2; --inside:#121418;
   --v0:#5b9bf0; --v1:#ef7d45; --v2:#35b98c; --v3:#b182e8; --v4:#d4a72c; --v5:#e873a5; --local:#7d838f; } }
 * { box-sizing:border-box }
 body { margin:0; background:var(--page); color:var(--ink); font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif }
@@ -29,7 +29,7 @@ table { border-collapse:collapse; font-variant-numeric:tabular-nums } .scroll { 
 .key { display:flex; flex-wrap:wrap; gap:6px 20px; margin:10px 0 6px; font-size:14px; color:var(--quiet) } .key i { display:inline-block; width:14px; height:4px; border-radius:2px; margin-right:7px; vertical-align:middle }
 .key i.box { width:14px; height:14px; border-radius:3px; margin-right:6px; vertical-align:-2px }
 svg { width:100%; height:auto; display:block; overflow:visible } svg text { fill:var(--ink); font-size:13px } svg .axis { fill:var(--quiet); font-size:12.5px } svg .small { font-size:10.5px }
-svg .inside { fill:#fff; font-size:11px; font-weight:600 } .grid { stroke:var(--grid); stroke-width:1 } .ideal { stroke:var(--quiet); stroke-width:1.5; stroke-dasharray:4 4 }
+svg .inside { fill:var(--inside); font-size:11px; font-weight:600 } .grid { stroke:var(--grid); stroke-width:1 } .ideal { stroke:var(--quiet); stroke-width:1.5; stroke-dasharray:4 4 }
 .curve { fill:none; stroke-width:2.4; stroke-linejoin:round } .curve.ecmp,.i-ecmp { stroke:var(--ecmp) } .curve.ecmp_multi { stroke:var(--ecmp_multi) } .curve.orrery { stroke:var(--orrery); stroke-width:3 }
 .dot { fill-opacity:.6 } .dot.ecmp { fill:var(--ecmp) } .dot.ecmp_multi { fill:var(--ecmp_multi) } .dot.orrery { fill:var(--orrery) }
 .node { fill:var(--node) } .cable { stroke-width:2.3; stroke-linecap:round }
