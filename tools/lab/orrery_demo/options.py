@@ -64,7 +64,7 @@ def _seeds(text):
     """A count, or the seeds themselves with commas."""
     if not re.fullmatch(r"\d+(,\d+)*", text) or text == "0":
         raise argparse.ArgumentTypeError(f"'{text}': write how many seeds (5), or which (3,7,11)")
-    return [int(s) for s in text.split(",")] if "," in text else list(range(1, int(text) + 1))
+    return list(dict.fromkeys(int(s) for s in text.split(","))) if "," in text else list(range(1, int(text) + 1))
 
 
 def _positive(text):

@@ -29,7 +29,7 @@ class Run:
     scheme: str
     seed: int
     outcome: Outcome
-    utilization: dict         # egress port -> share of its rate over the timed part
+    utilization: dict         # egress port -> share of its rate over the iterations' time (the pauses between them left out)
     sent_bytes: dict          # egress port -> bytes in the timed part
     drops: int
     retransmits: int
@@ -60,7 +60,7 @@ def execute(lab, counters, workload, scheme, seed, watcher, progress):
     outcome = workload.outcome(lab, scheme, seed)
     cpu_mean, cpu_max = meter.mean_and_max(outcome.started_s, outcome.ended_s)
     sent = samples.between(outcome.started_s, outcome.ended_s)
-    return Run(scheme, seed, outcome, _utilization(lab.topology, sent, outcome.ended_s - outcome.started_s), sent,
+    return Run(scheme, seed, outcome, _utilization(lab.topology, sent, sum(outcome.times_ms) / 1e3), sent,
                _difference(counters.drops(), drops_before), counters.retransmits() - retransmits_before, cpu_max, cpu_mean)
 
 

@@ -38,11 +38,8 @@ class NcclWorkload:
 
     def _command(self, lab, name):
         o = self._options
-        return [self._bench, o.collective, "--bytes", str(o.message_bytes), "--iterations", str(o.rounds), "--warmup", str(WARM_UP_ROUNDS),
-                "--check", "--json", self._result_file(lab, name)]
-
-    def _result_file(self, lab, name):
-        return os.path.join(lab.log_folder, name + ".json")
+        return [self._bench, o.collective, "--min-bytes", str(o.message_bytes), "--iterations", str(o.rounds), "--warmup", str(WARM_UP_ROUNDS),
+                "--check", "every", "--barrier", "--json", _file(lab, name, "json"), "--iterations-file", _file(lab, name, "iterations")]
 
     def _environment(self, lab, scheme, rank, host):
         environment = {"RANK": str(rank), "WORLD_SIZE": str(self.ranks), "MASTER_ADDR": self._hosts[0].ports[0].address,
@@ -55,21 +52,25 @@ class NcclWorkload:
         return environment
 
     def outcome(self, lab, scheme, seed):
-        path = self._result_file(lab, rank_name(0, scheme, seed))
+        name = rank_name(0, scheme, seed)
         try:
-            with open(path, encoding="utf-8") as saved:
-                result = json.load(saved)
-        except (OSError, ValueError) as error:
-            raise LabError(f"orrery-bench left no readable result in {path}: {error}") from None
-        return read_outcome(result)
+            with open(_file(lab, name, "json"), encoding="utf-8") as result, open(_file(lab, name, "iterations"), encoding="utf-8") as iterations:
+                return read_outcome(json.load(result), iterations.read())
+        except (OSError, ValueError, KeyError, IndexError) as error:
+            raise LabError(f"orrery-bench left no readable result: {error!r}", f"see {lab.log_file(name)}") from None
+
+
+def _file(lab, name, kind):
+    return os.path.join(lab.log_folder, f"{name}.{kind}")
 
 
 def rank_name(rank, scheme, seed):
     return f"rank-{rank:02d}-{scheme}-seed{seed}"
 
 
-def read_outcome(result):
-    """Outcome of the one size in orrery-bench's JSON."""
-    size = result["results"][0]
-    times_ms = [t * 1e3 for t in size["times_s"]]
-    return Outcome(times_ms, bool(size["verified"]), size["started_s"], size["ended_s"])
+def read_outcome(result, iterations):
+    """Outcome of the one size in orrery-bench's JSON; `iterations`: lines of bytes,index,start in Unix ns,duration in µs."""
+    size = result["sizes"][0]
+    lines = [[float(word) for word in line.split(",")] for line in iterations.splitlines() if line[:1].isdigit()]
+    lines = [line for line in lines if line[1] >= 0]  # warm-up is numbered below 0
+    return Outcome(size["iterations_ms"], bool(size["verified"]), lines[0][2] / 1e9, lines[-1][2] / 1e9 + lines[-1][3] / 1e6)
