@@ -7,9 +7,9 @@ namespace {
 
 using fabric::LinkId;
 
-constexpr uint32_t kMaxChain = 6;          // moves in one chain
-constexpr uint64_t kWorkPerStep = 20'000;  // moves tried to lower the maximum once
-constexpr uint64_t kWorkInAll = 200'000;
+constexpr uint32_t kMaxChain = 6;           // moves in one chain
+constexpr uint64_t kWorkPerStep = 200'000;  // moves tried to lower the maximum once
+constexpr uint64_t kWorkInAll = 1'000'000;
 constexpr uint32_t kEvenOutPasses = 4;
 constexpr double kEpsilon = 1e-9;  // relative: below it two drain times are the same
 
@@ -152,7 +152,10 @@ bool Search::move_off(LinkId link, const std::vector<LinkId>& overloaded, double
       const Core& next = core(item, choice);
       if (std::find(next.begin(), next.end(), link) != next.end()) continue;
       --work_left_;
-      if (depth == 1 && cost_of(item, choice).max >= limit) continue;
+      // Each link that the move would overload needs a move of its own.
+      const double added = static_cast<double>(problem_.items[item].weight);
+      const auto overfull = [&](LinkId to) { return drain(to) + added * ns_per_byte_[to] >= limit; };
+      if (std::count_if(next.begin(), next.end(), overfull) >= depth) continue;
       take_off(item);
       assign(item, choice);
       std::vector<LinkId> rest = overloaded;
