@@ -1,0 +1,92 @@
+#include "agent/collect/collectives.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace orrery::collect {
+
+void Collectives::forget_oldest() {
+  auto oldest = communicators_.end();
+  for (auto state = communicators_.begin(); state != communicators_.end(); ++state) {
+    if (state->second.entries.empty()) continue;
+    const uint64_t called = state->second.entries.front().collective.called_ns;
+    if (oldest == communicators_.end() || called < oldest->second.entries.front().collective.called_ns) oldest = state;
+  }
+  if (oldest == communicators_.end()) return;
+  forgotten_ += !oldest->second.entries.front().told;
+  oldest->second.entries.pop_front();
+  --open_count_;
+}
+
+Collective Collectives::call(const orrery_collective_event& event, uint32_t rank, uint64_t called_ns) {
+  if (open_count_ >= limits_.open_collectives_per_process) forget_oldest();
+  PerCommunicator& state = communicators_[event.comm_id];
+  const Collective collective{.comm_id = event.comm_id,
+                              .bytes = event.bytes,
+                              .sequence = state.next_sequence++,
+                              .called_ns = called_ns,
+                              .op = event.op,
+                              .peer = event.peer,
+                              .group = event.group,
+                              .rank = rank};
+  state.entries.push_back({collective});
+  ++open_count_;
+  return collective;
+}
+
+void Collectives::end_older_than(PerCommunicator& state, size_t newest) {
+  for (size_t i = 0; i < newest; ++i) {
+    const Entry& entry = state.entries.front();
+    if (!entry.told && entry.collective.last_byte_ns != 0) ended_.push_back(entry.collective);
+    state.entries.pop_front();
+    --open_count_;
+  }
+}
+
+void Collectives::observe(uint64_t comm_id, uint64_t first_ns, uint64_t last_ns) {
+  const auto found = communicators_.find(comm_id);
+  if (found == communicators_.end()) return;
+  std::deque<Entry>& entries = found->second.entries;
+  size_t newest = entries.size();
+  while (newest > 0 && entries[newest - 1].collective.called_ns > last_ns) --newest;
+  if (newest == 0) return;
+  --newest;
+  const uint32_t group = entries[newest].collective.group;
+  size_t oldest = newest;
+  while (oldest > 0 && entries[oldest - 1].collective.group == group) --oldest;
+  const size_t members = newest - oldest + 1;
+  end_older_than(found->second, oldest);
+  for (size_t i = 0; i < members; ++i) {
+    Entry& entry = entries[i];
+    Collective& collective = entry.collective;
+    const uint64_t first = std::max(first_ns, collective.called_ns);
+    if (collective.first_byte_ns == 0 || first < collective.first_byte_ns) collective.first_byte_ns = first;
+    if (last_ns > collective.last_byte_ns) {
+      collective.last_byte_ns = last_ns;
+      entry.told = false;
+    }
+  }
+}
+
+std::vector<Collective> Collectives::take_ended(uint64_t now_ns) {
+  for (auto& [comm_id, state] : communicators_) {
+    for (Entry& entry : state.entries) {
+      const uint64_t last = entry.collective.last_byte_ns;
+      if (entry.told || last == 0 || last + cadence_.quiet_ns > now_ns) continue;
+      entry.told = true;
+      ended_.push_back(entry.collective);
+    }
+  }
+  return std::exchange(ended_, {});
+}
+
+void Collectives::forget(uint64_t comm_id) {
+  const auto found = communicators_.find(comm_id);
+  if (found == communicators_.end()) return;
+  for (const Entry& entry : found->second.entries)
+    if (!entry.told && entry.collective.last_byte_ns != 0) ended_.push_back(entry.collective);
+  open_count_ -= found->second.entries.size();
+  communicators_.erase(found);
+}
+
+}  // namespace orrery::collect

@@ -1,0 +1,134 @@
+#include "agent/collect/collector.h"
+
+#include <fmt/format.h>
+
+#include "common/base/clock.h"
+
+namespace orrery::collect {
+
+Collector::Collector(std::string host, const Limits& limits, const Cadence& cadence, HostView view,
+                     telemetry::Metrics& metrics)
+    : host_(std::move(host)),
+      limits_(limits),
+      cadence_(cadence),
+      view_(std::move(view)),
+      series_{
+          metrics.gauge("orrery_collect_attached_processes", "Processes attached now."),
+          metrics.gauge("orrery_collect_live_communicators", "Communicators announced and not gone."),
+          metrics.gauge("orrery_collect_live_flows", "Flows born and not gone."),
+          metrics.counter("orrery_collect_ring_events_total", "Events drained from the rings of all processes."),
+          metrics.counter("orrery_collect_lost_events_total",
+                          "Events and flows that processes could not report: full rings, too many threads or flows."),
+          metrics.counter("orrery_collect_malformed_events_total", "Ring events refused by the checks."),
+          metrics.counter("orrery_collect_over_limit_reports_total", "Reports dropped because a limit was reached."),
+          metrics.counter("orrery_collect_published_windows_total", "Intent windows made."),
+          metrics.counter("orrery_collect_urgent_windows_total",
+                          "Windows made at once because a communicator was announced.")},
+      agent_start_tai_ns_(tai_now_ns()),
+      window_start_ns_(monotonic_now_ns()) {}
+
+Result<uint64_t> Collector::attach(shm::AgentSegment segment) {
+  if (processes_.size() >= limits_.processes)
+    return Error{ErrorCode::kExhausted,
+                 fmt::format("{} processes are attached already; raise limits.processes_count", processes_.size())};
+  const uint64_t process = next_process_++;
+  processes_[process] = std::make_unique<ProcessCollector>(process, std::move(segment), limits_, cadence_, view_);
+  return process;
+}
+
+void Collector::detach(uint64_t process, uint64_t now_ns, int64_t tai_minus_monotonic_ns) {
+  const auto found = processes_.find(process);
+  if (found == processes_.end()) return;
+  found->second->finish(now_ns, tai_minus_monotonic_ns, reports_);
+  add(gone_, *found->second);
+  processes_.erase(found);
+}
+
+ProcessCollector::Outcome Collector::collect(uint64_t process, uint64_t now_ns, int64_t tai_minus_monotonic_ns) {
+  const auto found = processes_.find(process);
+  return found == processes_.end() ? ProcessCollector::Outcome{}
+                                   : found->second->collect(now_ns, tai_minus_monotonic_ns, reports_);
+}
+
+void Collector::mark_alive(uint64_t now_ns) {
+  for (auto& [number, process] : processes_) process->segment().mark_alive(now_ns);
+}
+
+const ProcessCollector* Collector::find(uint64_t process) const {
+  const auto found = processes_.find(process);
+  return found == processes_.end() ? nullptr : found->second.get();
+}
+
+bool Collector::window_due(uint64_t now_ns) const {
+  const bool something = !reports_.communicators.empty() || !reports_.intents.empty() || !reports_.flows.empty();
+  return something || now_ns - heartbeat_ns_ >= cadence_.heartbeat_ns;
+}
+
+void Collector::add(Totals& totals, ProcessCollector& process) {
+  const auto saturate = [](uint64_t& sum, uint64_t more) {
+    if (__builtin_add_overflow(sum, more, &sum)) sum = UINT64_MAX;
+  };
+  saturate(totals.losses.ring_dropped, process.counters().dropped);
+  saturate(totals.losses.malformed, process.counters().malformed);
+  totals.events += process.counters().events;
+  totals.over_limit += process.counters().over_limit;
+}
+
+Collector::Totals Collector::totals() {
+  Totals sum = gone_;
+  for (auto& [number, process] : processes_) add(sum, *process);
+  sum.over_limit += reports_.over_limit;
+  return sum;
+}
+
+void Collector::update_metrics(const Totals& now) {
+  const auto grow = [](telemetry::Counter& counter, uint64_t before, uint64_t after) {
+    if (after > before) counter.Increment(static_cast<double>(after - before));
+  };
+  const auto lost = [](const LossReport& l) {
+    return static_cast<double>(l.ring_dropped) + static_cast<double>(l.no_ring) + static_cast<double>(l.no_slot);
+  };
+  grow(series_.events, published_.events, now.events);
+  grow(series_.malformed, published_.losses.malformed, now.losses.malformed);
+  grow(series_.over_limit, published_.over_limit, now.over_limit);
+  if (const double more = lost(now.losses) - lost(published_.losses); more > 0) series_.dropped.Increment(more);
+  size_t communicators = 0, flows = 0;
+  for (const auto& [number, process] : processes_) {
+    communicators += process->communicators().size();
+    flows += process->flows().size();
+  }
+  series_.processes.Set(static_cast<double>(processes_.size()));
+  series_.communicators.Set(static_cast<double>(communicators));
+  series_.flows.Set(static_cast<double>(flows));
+}
+
+IntentWindow Collector::take_window(uint64_t now_ns, int64_t tai_minus_monotonic_ns, const ClockReport& clock,
+                                    bool urgent) {
+  if (now_ns - heartbeat_ns_ >= cadence_.heartbeat_ns) {
+    heartbeat_ns_ = now_ns;
+    for (const auto& [number, process] : processes_) process->restate(reports_);
+  }
+  const Totals sum = totals();
+  update_metrics(sum);
+  published_ = sum;
+  gone_.over_limit += reports_.over_limit;
+  IntentWindow window{
+      .host = host_,
+      .sequence = ++sequence_,
+      .start_tai_ns = static_cast<uint64_t>(static_cast<int64_t>(window_start_ns_) + tai_minus_monotonic_ns),
+      .length_ns = now_ns - window_start_ns_,
+      .urgent = urgent,
+      .agent_start_tai_ns = agent_start_tai_ns_,
+      .communicators = std::move(reports_.communicators),
+      .intents = std::move(reports_.intents),
+      .flows = std::move(reports_.flows),
+      .clock = clock,
+      .losses = sum.losses};
+  reports_ = Reports{};
+  window_start_ns_ = now_ns;
+  series_.windows.Increment();
+  if (urgent) series_.urgent_windows.Increment();
+  return window;
+}
+
+}  // namespace orrery::collect

@@ -1,0 +1,55 @@
+// The flows of one process: born and gone by event, their bytes by the counters in the segment, which are the process's
+// and hostile.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/shm/agent_segment.h"
+
+namespace orrery::collect {
+
+struct Flow {
+  FiveTuple tuple;
+  uint64_t flow_id = 0;          // of the plan, checked
+  uint64_t claimed_flow_id = 0;  // as the process last said
+  uint64_t comm_id = 0;          // of the communicator whose bytes it carried last
+  uint64_t tx_bytes = 0;
+  uint64_t rx_bytes = 0;
+  uint64_t held_ns = 0;
+  uint32_t bursts = 0;
+  uint32_t generation = 0;
+  uint8_t role = 0;
+  bool changed = false;  // since it was last reported
+};
+
+// What the counters of one flow say has happened since they were read before.
+struct Movement {
+  bool sent = false;
+  uint64_t first_tx_ns = 0;
+  uint64_t last_tx_ns = 0;
+};
+
+class Flows {
+ public:
+  static FiveTuple tuple_of(const orrery_flow_event& event);
+
+  // A slot still in use is taken over: the process lost the event of its end. Returns the flow that was there before.
+  std::optional<Flow> birth(const orrery_flow_event& event);
+  // Nothing when no such flow is known.
+  std::optional<Flow> death(uint16_t slot, uint32_t generation);
+  // Compares the slot's counters with the last ones; `now_ns` bounds the times. Nothing when nothing moved.
+  static std::optional<Movement> update(Flow& flow, const shm::FlowSample& sample, uint64_t now_ns);
+
+  Flow* find(uint16_t slot);
+  std::unordered_map<uint16_t, Flow>& all() { return flows_; }
+  size_t size() const { return flows_.size(); }
+
+ private:
+  std::unordered_map<uint16_t, Flow> flows_;  // by slot, so at most as many as the segment has slots
+};
+
+}  // namespace orrery::collect
