@@ -128,6 +128,10 @@ AttachListener::Answer AttachListener::read_request(int fd) {
   return {.request = AttachRequest{std::move(connection), peer}};
 }
 
+void AttachListener::drop(int fd) {
+  std::erase_if(pending_, [fd](const Pending& p) { return p.connection.get() == fd; });
+}
+
 size_t AttachListener::expire(uint64_t now_ns) {
   return std::erase_if(pending_, [&](const Pending& p) { return now_ns - p.since_ns > kRequestPatienceNs; });
 }

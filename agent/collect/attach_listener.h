@@ -53,6 +53,7 @@ class AttachListener {
   };
   Answer read_request(int fd);
   bool is_pending(int fd) const;
+  void drop(int fd);
   // Closes what has waited too long; returns how many.
   size_t expire(uint64_t now_ns);
 

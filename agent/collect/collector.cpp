@@ -85,7 +85,7 @@ void Collector::update_metrics(const Totals& now) {
   const auto grow = [](telemetry::Counter& counter, uint64_t before, uint64_t after) {
     if (after > before) counter.Increment(static_cast<double>(after - before));
   };
-  const auto lost = [](const LossReport& l) {
+  const auto lost = [](const msg::Losses& l) {
     return static_cast<double>(l.ring_dropped) + static_cast<double>(l.no_ring) + static_cast<double>(l.no_slot);
   };
   grow(series_.events, published_.events, now.events);
@@ -102,8 +102,8 @@ void Collector::update_metrics(const Totals& now) {
   series_.flows.Set(static_cast<double>(flows));
 }
 
-IntentWindow Collector::take_window(uint64_t now_ns, int64_t tai_minus_monotonic_ns, const ClockReport& clock,
-                                    bool urgent) {
+msg::IntentWindow Collector::take_window(uint64_t now_ns, int64_t tai_minus_monotonic_ns, const msg::ClockState& clock,
+                                         bool urgent) {
   if (now_ns - heartbeat_ns_ >= cadence_.heartbeat_ns) {
     heartbeat_ns_ = now_ns;
     for (const auto& [number, process] : processes_) process->restate(reports_);
@@ -112,18 +112,18 @@ IntentWindow Collector::take_window(uint64_t now_ns, int64_t tai_minus_monotonic
   update_metrics(sum);
   published_ = sum;
   gone_.over_limit += reports_.over_limit;
-  IntentWindow window{
-      .host = host_,
-      .sequence = ++sequence_,
-      .start_tai_ns = static_cast<uint64_t>(static_cast<int64_t>(window_start_ns_) + tai_minus_monotonic_ns),
-      .length_ns = now_ns - window_start_ns_,
-      .urgent = urgent,
-      .agent_start_tai_ns = agent_start_tai_ns_,
-      .communicators = std::move(reports_.communicators),
-      .intents = std::move(reports_.intents),
-      .flows = std::move(reports_.flows),
-      .clock = clock,
-      .losses = sum.losses};
+  msg::IntentWindow window;
+  window.host = host_;
+  window.sequence = ++sequence_;
+  window.start_tai_ns = static_cast<uint64_t>(static_cast<int64_t>(window_start_ns_) + tai_minus_monotonic_ns);
+  window.length_ns = now_ns - window_start_ns_;
+  window.urgent = urgent;
+  window.communicators = std::move(reports_.communicators);
+  window.intents = std::move(reports_.intents);
+  window.flows = std::move(reports_.flows);
+  window.clock = clock;
+  window.losses = sum.losses;
+  window.agent_start_tai_ns = agent_start_tai_ns_;
   reports_ = Reports{};
   window_start_ns_ = now_ns;
   series_.windows.Increment();

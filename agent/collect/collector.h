@@ -27,14 +27,15 @@ class Collector {
 
   bool window_due(uint64_t now_ns) const;
   // The window up to now, and the beginning of the next one.
-  IntentWindow take_window(uint64_t now_ns, int64_t tai_minus_monotonic_ns, const ClockReport& clock, bool urgent);
+  msg::IntentWindow take_window(uint64_t now_ns, int64_t tai_minus_monotonic_ns, const msg::ClockState& clock,
+                                bool urgent);
 
   const ProcessCollector* find(uint64_t process) const;
   size_t size() const { return processes_.size(); }
 
  private:
   struct Totals {
-    LossReport losses;
+    msg::Losses losses;
     uint64_t events = 0;
     uint64_t over_limit = 0;
   };

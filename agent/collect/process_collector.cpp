@@ -50,7 +50,7 @@ ProcessCollector::Outcome ProcessCollector::collect(uint64_t now_ns, int64_t tai
 void ProcessCollector::finish(uint64_t now_ns, int64_t tai_minus_monotonic_ns, Reports& reports) {
   collect(now_ns, tai_minus_monotonic_ns, reports);
   Tick tick{now_ns, tai_minus_monotonic_ns, reports};
-  for (auto& [slot, flow] : flows_.all()) report_flow(FlowReport::Kind::kGone, flow, tick);
+  for (auto& [slot, flow] : flows_.all()) report_flow(msg::FlowReport::Kind::kGone, flow, tick);
   flows_.all().clear();
   for (const uint64_t comm_id : communicators_.ids()) handle_gone(comm_id, tick);
   report_ended(tick);
@@ -58,8 +58,8 @@ void ProcessCollector::finish(uint64_t now_ns, int64_t tai_minus_monotonic_ns, R
 
 void ProcessCollector::restate(Reports& reports) const {
   for (const Communicator& communicator : communicators_.all()) {
-    report_communicator(CommunicatorReport::Kind::kAnnounced, communicator, reports);
-    if (communicator.ready) report_communicator(CommunicatorReport::Kind::kReady, communicator, reports);
+    report_communicator(msg::CommunicatorEvent::Kind::kAnnounced, communicator, reports);
+    if (communicator.ready) report_communicator(msg::CommunicatorEvent::Kind::kReady, communicator, reports);
   }
 }
 
@@ -85,7 +85,7 @@ void ProcessCollector::handle(const orrery_event& event, Tick& tick) {
 
 void ProcessCollector::handle_communicator(const orrery_event& event, Tick& tick) {
   using Told = Communicators::Outcome;
-  using Kind = CommunicatorReport::Kind;
+  using Kind = msg::CommunicatorEvent::Kind;
   const bool ready = event.type == ORRERY_EVENT_COMM_READY;
   const orrery_comm_event& told = event.comm;
   const Communicator communicator{told.comm_id, told.parent_id, told.rank, told.nranks, ready};
@@ -117,7 +117,7 @@ void ProcessCollector::handle_gone(uint64_t comm_id, Tick& tick) {
   tick.outcome.communicators_changed = true;
   collectives_.forget(comm_id);
   for (const Communicator& communicator : gone)
-    report_communicator(CommunicatorReport::Kind::kGone, communicator, tick.reports);
+    report_communicator(msg::CommunicatorEvent::Kind::kGone, communicator, tick.reports);
 }
 
 void ProcessCollector::handle_collective(const orrery_event& event, Tick& tick) {
@@ -139,17 +139,17 @@ void ProcessCollector::handle_birth(const orrery_event& event, Tick& tick) {
     return;
   }
   if (host_.is_local(tuple.dst)) return;  // never reaches the fabric
-  if (const auto replaced = flows_.birth(event.flow)) report_flow(FlowReport::Kind::kGone, *replaced, tick);
+  if (const auto replaced = flows_.birth(event.flow)) report_flow(msg::FlowReport::Kind::kGone, *replaced, tick);
   Flow& flow = *flows_.find(event.flow.slot);
   flow.comm_id = communicators_.most_recent();
   read_flow(event.flow.slot, flow, tick);
-  report_flow(FlowReport::Kind::kBorn, flow, tick);
+  report_flow(msg::FlowReport::Kind::kBorn, flow, tick);
 }
 
 void ProcessCollector::handle_death(const orrery_event& event, Tick& tick) {
   // Flows that were never told about end here too; that is no fault.
   if (const auto flow = flows_.death(event.flow.slot, event.flow.generation))
-    report_flow(FlowReport::Kind::kGone, *flow, tick);
+    report_flow(msg::FlowReport::Kind::kGone, *flow, tick);
 }
 
 void ProcessCollector::read_flow(uint16_t slot, Flow& flow, Tick& tick) {
@@ -175,19 +175,19 @@ void ProcessCollector::report_progress(Tick& tick) {
   if (tick.now_ns - last_progress_ns_ < cadence_.progress_ns) return;
   last_progress_ns_ = tick.now_ns;
   for (auto& [slot, flow] : flows_.all()) {
-    if (flow.changed) report_flow(FlowReport::Kind::kProgress, flow, tick);
+    if (flow.changed) report_flow(msg::FlowReport::Kind::kProgress, flow, tick);
     flow.changed = false;
   }
 }
 
-void ProcessCollector::report_communicator(CommunicatorReport::Kind kind, const Communicator& communicator,
+void ProcessCollector::report_communicator(msg::CommunicatorEvent::Kind kind, const Communicator& communicator,
                                            Reports& reports) const {
   if (reports.communicators.size() >= limits_.communicators_per_window) {
     ++reports.over_limit;
     return;
   }
   reports.communicators.push_back({kind, communicator.comm_id, communicator.parent_id, communicator.rank,
-                                   communicator.nranks, process_, host_.nic_address});
+                                   communicator.nranks, process_, host_.nic_address()});
 }
 
 void ProcessCollector::report_intent(const Collective& collective, Tick& tick) {
@@ -208,7 +208,7 @@ void ProcessCollector::report_intent(const Collective& collective, Tick& tick) {
                                   .sequence = collective.sequence});
 }
 
-void ProcessCollector::report_flow(FlowReport::Kind kind, const Flow& flow, Tick& tick) {
+void ProcessCollector::report_flow(msg::FlowReport::Kind kind, const Flow& flow, Tick& tick) {
   if (tick.reports.flows.size() >= limits_.flows_per_window) {
     ++tick.reports.over_limit;
     return;

@@ -10,15 +10,16 @@
 #include "agent/collect/collectives.h"
 #include "agent/collect/communicators.h"
 #include "agent/collect/flows.h"
-#include "agent/collect/intent_window.h"
 #include "agent/collect/limits.h"
+#include "common/msg/intent_messages.h"
 #include "common/shm/agent_segment.h"
 
 namespace orrery::collect {
 
 // What the agent knows of its own host and a process cannot be believed about.
 struct HostView {
-  IpAddress nic_address;  // where the ranks' traffic goes
+  // Where the ranks' traffic goes.
+  std::function<IpAddress()> nic_address = [] { return IpAddress(); };
   std::function<bool(const IpAddress&)> is_local = [](const IpAddress&) { return true; };
   // Whether `flow_id` is in the plan of `process` for connections such as this one.
   std::function<bool(uint64_t process, uint64_t flow_id, const FiveTuple&)> is_planned =
@@ -29,9 +30,9 @@ struct HostView {
 
 // Where reports go; bounded by Limits, what does not fit is counted.
 struct Reports {
-  std::vector<CommunicatorReport> communicators;
-  std::vector<IntentReport> intents;
-  std::vector<FlowReport> flows;
+  std::vector<msg::CommunicatorEvent> communicators;
+  std::vector<msg::Intent> intents;
+  std::vector<msg::FlowReport> flows;
   uint64_t over_limit = 0;
 };
 
@@ -77,9 +78,9 @@ class ProcessCollector {
   void read_flow(uint16_t slot, Flow& flow, Tick& tick);
   void report_ended(Tick& tick);
   void report_progress(Tick& tick);
-  void report_communicator(CommunicatorReport::Kind kind, const Communicator& communicator, Reports& reports) const;
+  void report_communicator(msg::CommunicatorEvent::Kind kind, const Communicator& communicator, Reports& reports) const;
   void report_intent(const Collective& collective, Tick& tick);
-  void report_flow(FlowReport::Kind kind, const Flow& flow, Tick& tick);
+  void report_flow(msg::FlowReport::Kind kind, const Flow& flow, Tick& tick);
 
   const uint64_t process_;
   shm::AgentSegment segment_;
