@@ -69,6 +69,8 @@ void Collector::add(Totals& totals, ProcessCollector& process) {
     if (__builtin_add_overflow(sum, more, &sum)) sum = UINT64_MAX;
   };
   saturate(totals.losses.ring_dropped, process.counters().dropped);
+  saturate(totals.losses.no_ring, process.counters().no_ring);
+  saturate(totals.losses.no_slot, process.counters().no_slot);
   saturate(totals.losses.malformed, process.counters().malformed);
   totals.events += process.counters().events;
   totals.over_limit += process.counters().over_limit;

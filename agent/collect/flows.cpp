@@ -28,7 +28,7 @@ std::optional<Flow> Flows::death(uint16_t slot, uint32_t generation) {
 }
 
 std::optional<Movement> Flows::update(Flow& flow, const shm::FlowSample& sample, uint64_t now_ns) {
-  if (sample.generation != flow.generation) return std::nullopt;
+  if ((sample.generation - flow.generation) > 1) return std::nullopt;  // its own, or the one its end left
   // Counters only grow; a smaller value is the process's fault and is ignored.
   const bool sent = sample.tx_bytes > flow.tx_bytes;
   if (!sent && sample.rx_bytes <= flow.rx_bytes) return std::nullopt;

@@ -4,6 +4,15 @@
 
 namespace orrery::collect {
 
+namespace {
+
+// Losses are what a hostile process says: their sum stays at its greatest value.
+void add_saturated(uint64_t& sum, uint64_t more) {
+  if (__builtin_add_overflow(sum, more, &sum)) sum = UINT64_MAX;
+}
+
+}  // namespace
+
 struct ProcessCollector::Tick {
   uint64_t now_ns;
   int64_t tai_minus_monotonic_ns;
@@ -37,7 +46,9 @@ ProcessCollector::Outcome ProcessCollector::collect(uint64_t now_ns, int64_t tai
                    [](const orrery_event& a, const orrery_event& b) { return a.time_ns < b.time_ns; });
   counters_.events += drained.events;
   counters_.malformed += drained.malformed + drained.resyncs;
-  counters_.dropped += drained.dropped;
+  add_saturated(counters_.dropped, drained.dropped);
+  add_saturated(counters_.no_ring, drained.no_ring);
+  add_saturated(counters_.no_slot, drained.no_slot);
   tick.outcome.more = drained.more;
   tick.outcome.active = !events_.empty();
   for (const orrery_event& event : events_) handle(event, tick);
@@ -144,23 +155,28 @@ void ProcessCollector::handle_birth(const orrery_event& event, Tick& tick) {
   flow.comm_id = communicators_.most_recent();
   read_flow(event.flow.slot, flow, tick);
   report_flow(msg::FlowReport::Kind::kBorn, flow, tick);
+  flow.changed = false;
 }
 
 void ProcessCollector::handle_death(const orrery_event& event, Tick& tick) {
   // Flows that were never told about end here too; that is no fault.
-  if (const auto flow = flows_.death(event.flow.slot, event.flow.generation))
-    report_flow(msg::FlowReport::Kind::kGone, *flow, tick);
+  auto flow = flows_.death(event.flow.slot, event.flow.generation);
+  if (!flow) return;
+  if (const auto last = segment_.read_ended_flow(event.flow.slot, event.flow.generation)) absorb(*flow, *last, tick);
+  report_flow(msg::FlowReport::Kind::kGone, *flow, tick);
 }
 
 void ProcessCollector::read_flow(uint16_t slot, Flow& flow, Tick& tick) {
-  const auto sample = segment_.read_flow(slot);
-  if (!sample) return;
-  if (sample->plan_flow_id != flow.claimed_flow_id) {
-    flow.claimed_flow_id = sample->plan_flow_id;
-    flow.flow_id = host_.is_planned(process_, sample->plan_flow_id, flow.tuple) ? sample->plan_flow_id : 0;
+  if (const auto sample = segment_.read_flow(slot)) absorb(flow, *sample, tick);
+}
+
+void ProcessCollector::absorb(Flow& flow, const shm::FlowSample& sample, Tick& tick) {
+  if (sample.plan_flow_id != flow.claimed_flow_id) {
+    flow.claimed_flow_id = sample.plan_flow_id;
+    flow.flow_id = host_.is_planned(process_, sample.plan_flow_id, flow.tuple) ? sample.plan_flow_id : 0;
     flow.changed = true;
   }
-  const auto movement = Flows::update(flow, *sample, tick.now_ns);
+  const auto movement = Flows::update(flow, sample, tick.now_ns);
   if (!movement) return;
   tick.outcome.active = true;
   flow.comm_id = communicators_.most_recent();

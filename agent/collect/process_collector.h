@@ -20,7 +20,8 @@ namespace orrery::collect {
 struct HostView {
   // Where the ranks' traffic goes.
   std::function<IpAddress()> nic_address = [] { return IpAddress(); };
-  std::function<bool(const IpAddress&)> is_local = [](const IpAddress&) { return true; };
+  // Flows that do not start here, or also end here, are not reported.
+  std::function<bool(const IpAddress&)> is_local = [](const IpAddress&) { return false; };
   // Whether `flow_id` is in the plan of `process` for connections such as this one.
   std::function<bool(uint64_t process, uint64_t flow_id, const FiveTuple&)> is_planned =
       [](uint64_t, uint64_t, const FiveTuple&) { return false; };
@@ -47,7 +48,7 @@ class ProcessCollector {
   struct Counters {
     uint64_t events = 0;
     uint64_t malformed = 0;
-    uint64_t dropped = 0;  // by the process: a full ring, too many threads
+    uint64_t dropped = 0, no_ring = 0, no_slot = 0;  // lost by the process: shm::DrainResult
     uint64_t over_limit = 0;
   };
 
@@ -76,6 +77,7 @@ class ProcessCollector {
   void handle_birth(const orrery_event& event, Tick& tick);
   void handle_death(const orrery_event& event, Tick& tick);
   void read_flow(uint16_t slot, Flow& flow, Tick& tick);
+  void absorb(Flow& flow, const shm::FlowSample& sample, Tick& tick);
   void report_ended(Tick& tick);
   void report_progress(Tick& tick);
   void report_communicator(msg::CommunicatorEvent::Kind kind, const Communicator& communicator, Reports& reports) const;

@@ -117,10 +117,11 @@ msg::ClockState PtpClock::state(uint64_t now_ns) const {
   state.source = "ptp4l";
   state.bound_ns = bound_ns_;
   state.offset_ns = status_.offset_ns;
-  const uint64_t off_ns = static_cast<uint64_t>(status_.offset_ns < 0 ? -(status_.offset_ns + 1) : status_.offset_ns);
+  const auto offset = static_cast<uint64_t>(status_.offset_ns);
+  const uint64_t distance_ns = status_.offset_ns < 0 ? 0 - offset : offset;
   const bool answers = answered_ns_ != 0 && now_ns - answered_ns_ < kPatienceNs;
   const bool leads = status_.port_state == kPtpMaster && !status_.has_grandmaster;
-  const bool follows = status_.has_grandmaster && off_ns <= bound_ns_;
+  const bool follows = status_.has_grandmaster && distance_ns <= bound_ns_;
   state.synchronized = answers && (leads || follows);
   return state;
 }

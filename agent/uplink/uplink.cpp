@@ -2,10 +2,18 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cctype>
+
 namespace orrery::uplink {
 namespace {
 
 constexpr size_t kLoggedFaultsLimit = 64;
+
+// The fault without its numbers: one kind, however many values it comes with.
+std::string kind_of(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isdigit(c); });
+  return text;
+}
 
 }  // namespace
 
@@ -47,8 +55,8 @@ bool Uplink::send(const msg::AgentMessage& message) {
 
 void Uplink::count_malformed(const Error& error) {
   series_.malformed.Increment();
-  if (logged_faults_.size() >= kLoggedFaultsLimit || !logged_faults_.insert(error.message).second) return;
-  spdlog::warn("ignored a message of the controller: {}; further ones with this fault are only counted", error.message);
+  if (logged_faults_.size() >= kLoggedFaultsLimit || !logged_faults_.insert(kind_of(error.message)).second) return;
+  spdlog::warn("ignored a message of the controller: {}; further ones of this kind are only counted", error.message);
 }
 
 std::vector<msg::ControllerMessage> Uplink::receive() {

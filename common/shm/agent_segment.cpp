@@ -63,15 +63,15 @@ orrery_event AgentSegment::copy_event(uint32_t ring, uint64_t position) const {
   return event;
 }
 
-uint64_t AgentSegment::take_losses() {
-  uint64_t lost = 0;
+void AgentSegment::take_losses(DrainResult& result) {
   for (uint32_t ring = 0; ring < shape_.ring_count; ++ring)
-    lost += growth(load_relaxed(&ring_at(memory_.data(), shape_, ring)->dropped), dropped_seen_[ring]);
+    result.dropped += growth(load_relaxed(&ring_at(memory_.data(), shape_, ring)->dropped), dropped_seen_[ring]);
   const auto* header = static_cast<const orrery_segment_header*>(memory_.data());
-  return lost + growth(load_relaxed(&header->lost_no_ring), lost_seen_);
+  result.no_ring += growth(load_relaxed(&header->lost_no_ring), no_ring_seen_);
+  result.no_slot += growth(load_relaxed(&header->lost_no_slot), no_slot_seen_);
 }
 
-std::optional<FlowSample> AgentSegment::read_flow(uint32_t slot) const {
+std::optional<FlowSample> AgentSegment::read_slot(uint32_t slot) const {
   if (slot >= shape_.flow_slots) return std::nullopt;
   const orrery_flow_counters* flow = flow_at(memory_.data(), shape_, slot);
   FlowSample sample;
@@ -85,8 +85,18 @@ std::optional<FlowSample> AgentSegment::read_flow(uint32_t slot) const {
   sample.held_sends = load_relaxed(&flow->held_sends);
   sample.plan_flow_id = load_relaxed(&flow->plan_flow_id);
   fence_acquire();
-  if (!(sample.generation & 1) || load_relaxed(&flow->generation) != sample.generation) return std::nullopt;
+  if (load_relaxed(&flow->generation) != sample.generation) return std::nullopt;
   return sample;
+}
+
+std::optional<FlowSample> AgentSegment::read_flow(uint32_t slot) const {
+  auto sample = read_slot(slot);
+  return sample && (sample->generation & 1) ? sample : std::nullopt;
+}
+
+std::optional<FlowSample> AgentSegment::read_ended_flow(uint32_t slot, uint32_t generation) const {
+  auto sample = read_slot(slot);
+  return sample && (sample->generation == generation || sample->generation == generation + 1) ? sample : std::nullopt;
 }
 
 }  // namespace orrery::shm

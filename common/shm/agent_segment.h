@@ -16,7 +16,9 @@ namespace orrery::shm {
 struct DrainResult {
   uint64_t events = 0;     // delivered
   uint64_t malformed = 0;  // not delivered: a field was out of range
-  uint64_t dropped = 0;    // the process found its ring full, or no ring
+  uint64_t dropped = 0;    // the process found its ring full
+  uint64_t no_ring = 0;    // events of threads that found no free ring
+  uint64_t no_slot = 0;    // flows that found no free counter slot
   uint64_t resyncs = 0;    // `produced` jumped beyond the ring's capacity; what lay between is given up
   bool more = false;       // max_events was reached, events are left
 };
@@ -71,12 +73,14 @@ class AgentSegment {
       close_batch(ring, batch);
       if (result.more) first_ring_ = ring;
     }
-    result.dropped += take_losses();
+    take_losses(result);
     return result;
   }
 
   // Nothing when the slot is out of range, free, or changed hands while it was read.
   std::optional<FlowSample> read_flow(uint32_t slot) const;
+  // The last counters of a flow that had `generation` and has ended; nothing when its slot was taken again.
+  std::optional<FlowSample> read_ended_flow(uint32_t slot, uint32_t generation) const;
 
  private:
   struct Batch {
@@ -86,15 +90,17 @@ class AgentSegment {
   AgentSegment(SharedMemory memory, const SegmentShape& shape);
   Batch open_batch(uint32_t ring, DrainResult& result);
   void close_batch(uint32_t ring, const Batch& batch);
+  std::optional<FlowSample> read_slot(uint32_t slot) const;
   orrery_event copy_event(uint32_t ring, uint64_t position) const;
-  uint64_t take_losses();
+  void take_losses(DrainResult& result);
 
   SharedMemory memory_;
   SegmentShape shape_;
   uint32_t first_ring_ = 0;
   std::vector<uint64_t> consumed_;  // the truth; the copy in the segment is for the writer only
   std::vector<uint64_t> dropped_seen_;
-  uint64_t lost_seen_ = 0;
+  uint64_t no_ring_seen_ = 0;
+  uint64_t no_slot_seen_ = 0;
 };
 
 }  // namespace orrery::shm

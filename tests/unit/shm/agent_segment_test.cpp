@@ -86,7 +86,7 @@ TEST_CASE("each thread gets its own ring and the next one is told that there is 
   process.writer.count_no_ring();
   DrainResult result;
   drain_bytes(agent, &result);
-  CHECK(result.dropped == 1);
+  CHECK(result.no_ring == 1);
 }
 
 TEST_CASE("the ring of a thread that has died is taken over with what it holds") {
