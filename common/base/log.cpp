@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstring>
 #include <memory>
 
 #include "common/base/nearest_name.h"
@@ -29,10 +28,6 @@ class JournalPrefix : public spdlog::custom_flag_formatter {
 constexpr std::array<std::string_view, 5> kLevels = {"trace", "debug", "info", "warning", "error"};
 
 }  // namespace
-
-Error system_error(std::string what, int error_number) {
-  return {ErrorCode::kSystem, fmt::format("{}: {}", what, std::strerror(error_number))};
-}
 
 Status set_up_logging(std::string_view program, std::string_view level) {
   bool known = false;

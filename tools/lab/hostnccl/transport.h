@@ -1,0 +1,63 @@
+// What the ring and point-to-point engines need from a network: ordered streams of transfers between two ranks, moved
+// by one proxy thread. TCP implements it (transport_tcp.h); all calls come from the proxy thread that owns the
+// transport.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+
+namespace orrery::hostnccl {
+
+enum class StreamKind : uint16_t { kRing = 1, kPointToPoint = 2 };
+
+// One direction of traffic with `peer`.
+struct StreamKey {
+  int peer = 0;
+  StreamKind kind = StreamKind::kRing;
+  int channel = 0;
+  auto operator<=>(const StreamKey&) const = default;
+};
+
+// A piece of memory to send or to fill. Owned by the caller, at a fixed address until done(); both ends post the same
+// sizes in the same order.
+struct Transfer {
+  uint8_t* data = nullptr;
+  size_t bytes = 0;
+  bool more = false;  // a sender's next transfer follows at once: the two may share packets
+  size_t left = 0;    // set by post(), counted down by the transport
+  bool done() const { return left == 0; }
+};
+
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void post(Transfer& transfer) = 0;
+  // Set once the peer cannot be reached any more; what was posted then never completes.
+  virtual const std::optional<Error>& error() const = 0;
+  virtual std::string peer_text() const = 0;  // "rank 3 (10.0.0.4:41234)"
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  // Opened by the first call for a key; the stream lives as long as the transport. The sender connects, the receiver is
+  // connected to.
+  virtual Stream& sender(const StreamKey& key) = 0;
+  virtual Stream& receiver(const StreamKey& key) = 0;
+  // Sleeps until something can move, `extra` (in: events, out: revents) has an event, or `max_wait` passes; moves what
+  // can be moved. Returns the bytes moved.
+  virtual Result<size_t> step(std::vector<pollfd>& extra, std::chrono::nanoseconds max_wait) = 0;
+  // The peer of the first stream that failed.
+  virtual std::optional<int> lost_peer() const = 0;
+};
+
+}  // namespace orrery::hostnccl
