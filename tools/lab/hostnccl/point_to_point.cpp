@@ -13,7 +13,7 @@ class Message {
     auto* data = static_cast<uint8_t*>(sends_ ? const_cast<void*>(operation.send) : operation.recv);
     body_ = {.data = data, .bytes = own_header_.count};
     auto& header = sends_ ? own_header_ : peer_header_;
-    header_ = {.data = reinterpret_cast<uint8_t*>(&header), .bytes = sizeof header, .more = sends_ && body_.bytes > 0};
+    header_ = {.data = reinterpret_cast<uint8_t*>(&header), .bytes = sizeof header};
     stream_.post(header_);
     stream_.post(body_);
   }

@@ -22,9 +22,8 @@ class RingChannel {
         out_(out),
         slots_(slots),
         own_header_(header) {
-    header_out_ = {.data = reinterpret_cast<uint8_t*>(&own_header_), .bytes = sizeof own_header_, .more = true};
+    header_out_ = {.data = reinterpret_cast<uint8_t*>(&own_header_), .bytes = sizeof own_header_};
     header_in_ = {.data = reinterpret_cast<uint8_t*>(&peer_header_), .bytes = sizeof peer_header_};
-    if (plan_.size() == 0) header_out_.more = false;
     if (out_) out_->post(header_out_);
     if (in_) in_->post(header_in_);
   }

@@ -32,8 +32,7 @@ struct StreamKey {
 struct Transfer {
   uint8_t* data = nullptr;
   size_t bytes = 0;
-  bool more = false;  // a sender's next transfer follows at once: the two may share packets
-  size_t left = 0;    // set by post(), counted down by the transport
+  size_t left = 0;  // set by post(), counted down by the transport
   bool done() const { return left == 0; }
 };
 

@@ -26,7 +26,6 @@ class TcpStream final : public Stream {
   struct Piece {
     uint8_t* data;
     size_t bytes;
-    bool more;
     Transfer* owner;
   };
   struct Lane {
@@ -49,7 +48,7 @@ class TcpStream final : public Stream {
                              : std::max(kMinPieceBytes, (transfer.bytes + lanes_.size() - 1) / lanes_.size());
     for (size_t offset = 0; offset < transfer.bytes; offset += piece) {
       const size_t bytes = std::min(piece, transfer.bytes - offset);
-      lanes_[next_lane_].pieces.push_back({transfer.data + offset, bytes, transfer.more, &transfer});
+      lanes_[next_lane_].pieces.push_back({transfer.data + offset, bytes, &transfer});
       next_lane_ = (next_lane_ + 1) % lanes_.size();
     }
   }
@@ -150,7 +149,8 @@ class TcpStream final : public Stream {
     return false;
   }
 
-  // One send; returns bytes sent, 0 when the socket takes no more.
+  // One send; returns bytes sent, 0 when the socket takes no more. `more`: what is queued behind follows at once and
+  // may share a packet.
   size_t send_some(Lane& lane, const void* data, size_t bytes, bool more, bool first) {
     for (;;) {
       const ssize_t sent = ::send(lane.fd.get(), data, bytes, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
@@ -176,7 +176,7 @@ class TcpStream final : public Stream {
         lane.hello_left -= sent;
       } else {
         Piece& piece = lane.pieces.front();
-        const size_t sent = send_some(lane, piece.data, piece.bytes, piece.more, first);
+        const size_t sent = send_some(lane, piece.data, piece.bytes, lane.pieces.size() > 1, first);
         if (sent == 0) break;
         moved += sent;
         if (consume(lane, sent)) break;
