@@ -17,9 +17,6 @@ void set_up(Session& session) {
   CLI::App& app = session.app;
   app.name("orreryctl");
   app.description("See what an Orrery fabric plans and does, and work with topology files");
-  app.footer(
-      "Exit codes: 0 success; 1 failure, or what was named is not there; 2 wrong usage or bad input;\n"
-      "            3 no answer from the controller.");
   app.require_subcommand(1);
   app.fallthrough();
   const auto endpoint = session.console.environment.find("ORRERY_CONTROLLER");
@@ -31,7 +28,17 @@ void set_up(Session& session) {
   app.add_option("--timeout", session.global.timeout_s, "Seconds to wait for the controller's answer")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
+  app.add_option("--key-file", session.global.key_file, "Own CURVE key pair, for a controller that asks for keys");
+  app.add_option("--server-key-file", session.global.server_key_file, "The controller's public CURVE key");
+  CLI::App* plan = app.add_subcommand("plan", "The plan: path, offset, rate and backup of every flow");
+  plan->require_subcommand(1);
+  add_live_commands(session, *plan);
+  add_watch_command(session);
   add_topology_commands(session);
+  // Last, or every sub-command would repeat it.
+  app.footer(
+      "Exit codes: 0 success; 1 failure, or what was named is not there; 2 wrong usage or bad input;\n"
+      "            3 no answer from the controller.");
 }
 
 // The words of `arguments` that name a command; stops with an error text at the first that names none.

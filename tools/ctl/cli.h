@@ -1,7 +1,6 @@
 // orreryctl's command line: what main() calls and what tests call with streams of their own.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <iosfwd>
 #include <map>

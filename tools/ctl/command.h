@@ -2,8 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "common/base/result.h"
@@ -14,6 +14,8 @@ namespace orrery::ctl {
 struct GlobalOptions {
   std::string controller;  // ZeroMQ endpoint
   double timeout_s = 2.0;
+  std::string key_file;  // CURVE; both empty on the controller's own machine
+  std::string server_key_file;
 };
 
 // One run of the program. Command files register their sub-commands on `app`; the callback of the one that was given
@@ -28,6 +30,10 @@ struct Session {
 };
 
 void add_topology_commands(Session& session);
+// `plan`: the sub-command of that name, shared with commands that need no controller.
+void add_live_commands(Session& session, CLI::App& plan);
+void add_watch_command(Session& session);
+std::shared_ptr<bool> add_json_flag(CLI::App& app);
 
 // Prints "orreryctl: message" on console.err and returns the exit code that fits the error.
 int report(Console& console, const Error& error);

@@ -1,0 +1,49 @@
+// The controller's answers as text for people and as JSON for programs. Pure: times are given, not read.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/msg/control_messages.h"
+
+namespace orrery::ctl {
+
+using Json = nlohmann::ordered_json;
+
+struct Style {
+  bool colour = false;
+  uint64_t now_tai_ns = 0;  // for "2 s ago"
+};
+
+std::string text_of(const msg::PlanList& plan, const Style& style);
+std::string text_of(const msg::FlowExplanation& explanation, const Style& style);
+std::string text_of(const std::vector<msg::LinkState>& links, const Style& style);
+std::string text_of(const std::vector<msg::JobState>& jobs, const Style& style);
+std::string text_of(const std::vector<msg::HostState>& hosts, const Style& style);
+std::string text_of(const std::vector<msg::SwitchState>& switches, const Style& style);
+std::string text_of(const std::vector<msg::ForecastState>& forecasts, const Style& style);
+std::string text_of(const msg::Health& health, const Style& style);
+
+// Field names and units are those of schemas/control.capnp, in snake_case.
+Json json_of(const msg::PlanList& plan);
+Json json_of(const msg::FlowExplanation& explanation);
+Json json_of(const std::vector<msg::LinkState>& links);
+Json json_of(const std::vector<msg::JobState>& jobs);
+Json json_of(const std::vector<msg::HostState>& hosts);
+Json json_of(const std::vector<msg::SwitchState>& switches);
+Json json_of(const std::vector<msg::ForecastState>& forecasts);
+Json json_of(const msg::Health& health);
+
+// Compact and valid whatever bytes the controller's texts hold; `indent` as nlohmann's dump(), -1 for one line.
+std::string json_text(const Json& json, int indent = 1);
+
+std::string op_name(uint16_t op);  // "all-reduce"
+// "leaf1 > spine2 > leaf3": the switches of a path of egress ports.
+std::string via(const std::vector<std::string>& path);
+// "97.5 %", "-" when there were none.
+std::string hit_rate(uint64_t hits, uint64_t misses);
+std::string id_text(uint64_t id);  // small ones in decimal, others as 0x...
+
+}  // namespace orrery::ctl

@@ -1,0 +1,288 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/abi/event_abi.h"
+#include "tools/ctl/render.h"
+#include "tools/ctl/table.h"
+
+namespace orrery::ctl {
+namespace {
+
+using Cell = Table::Cell;
+
+std::string ago(uint64_t tai_ns, const Style& style) {
+  if (tai_ns == 0) return "never";
+  if (style.now_tai_ns <= tai_ns) return "now";
+  return human_duration(static_cast<int64_t>(style.now_tai_ns - tai_ns)) + " ago";
+}
+
+std::string bold(std::string_view text, const Style& style) {
+  return toned(text, Tone::kBold, style.colour);
+}
+
+// Texts come from the network: no control characters reach the terminal.
+std::string clean(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
+Cell state_cell(const msg::PlannedFlow& flow) {
+  using State = msg::PlannedFlow::State;
+  switch (flow.state) {
+    case State::kAcknowledged:
+      return {"acknowledged", Tone::kGood};
+    case State::kAlive:
+      return {"alive", Tone::kGood};
+    case State::kFixed:
+      return {"fixed", Tone::kDim};
+    default:
+      return {"planned", Tone::kWarning};
+  }
+}
+
+Cell on_path_cell(const msg::PlannedFlow& flow) {
+  using OnPath = msg::PlannedFlow::OnPath;
+  if (flow.on_path == OnPath::kUnknown) return "-";
+  return flow.on_path == OnPath::kYes ? Cell("yes", Tone::kGood) : Cell("NO", Tone::kBad);
+}
+
+Cell connected_cell(bool connected, const std::string& refusal) {
+  if (!refusal.empty()) return {"refused", Tone::kBad};
+  return connected ? Cell("connected", Tone::kGood) : Cell("absent", Tone::kBad);
+}
+
+Cell count_cell(uint64_t count) {
+  return {human_count(count), count == 0 ? Tone::kPlain : Tone::kWarning};
+}
+
+Tone load_tone(double utilization) {
+  return utilization >= 0.95 ? Tone::kBad : utilization >= 0.7 ? Tone::kWarning : Tone::kPlain;
+}
+
+// "The controller refuses h3: ..." lines below a table.
+template <typename T, typename Name>
+std::string refusals(const std::vector<T>& items, Name name) {
+  std::string out;
+  for (const T& item : items)
+    if (!item.refusal.empty()) out += fmt::format("{} refused: {}\n", clean(name(item)), clean(item.refusal));
+  return out.empty() ? out : "\n" + out;
+}
+
+// A few host names, in rank order, without repeats.
+std::string host_summary(const std::vector<std::string>& hosts) {
+  constexpr size_t kListed = 6;
+  std::vector<std::string> names;
+  for (const std::string& host : hosts)
+    if (!host.empty() && std::find(names.begin(), names.end(), host) == names.end()) names.push_back(host);
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + std::min(names.size(), kListed), ","));
+  if (names.size() > kListed) text += fmt::format(" +{}", names.size() - kListed);
+  return text.empty() ? "-" : text;
+}
+
+void add_flow(Table& table, const msg::PlannedFlow& flow) {
+  table.add_row({id_text(flow.flow_id), flow.src_host, flow.dst_host, via(flow.path),
+                 flow.backup.empty() ? "-" : via(flow.backup), human_bytes(flow.bytes_per_round),
+                 human_duration(static_cast<int64_t>(flow.release_offset_ns)),
+                 flow.pace_bps == 0 ? "-" : human_rate(flow.pace_bps), state_cell(flow), on_path_cell(flow)});
+}
+
+Table flow_table() {
+  return Table({{"FLOW", Align::kRight},
+                {"FROM"},
+                {"TO"},
+                {"VIA"},
+                {"BACKUP"},
+                {"PER ROUND", Align::kRight},
+                {"OFFSET", Align::kRight},
+                {"PACE", Align::kRight},
+                {"STATE"},
+                {"ON PATH"}});
+}
+
+}  // namespace
+
+std::string text_of(const msg::PlanList& plan, const Style& style) {
+  if (plan.flows.empty()) return "No plan: no job is known, so every flow goes where ECMP sends it.\n";
+  std::string out = bold(fmt::format("Plan {}.{}", plan.term, plan.revision), style) +
+                    fmt::format(": {} flows by {} ({}), planned {} in {}\n", plan.flows.size(), clean(plan.driver),
+                                clean(plan.method), ago(plan.planned_at_tai_ns, style),
+                                human_duration(static_cast<int64_t>(plan.planning_ns)));
+  out += fmt::format("Busiest link: {} per round; no assignment can do better than {}{}\n\n",
+                     human_bytes(plan.max_load_bytes), human_bytes(plan.lower_bound_bytes),
+                     plan.max_load_bytes == plan.lower_bound_bytes ? " (optimal)" : "");
+  Table table = flow_table();
+  for (const auto& flow : plan.flows) add_flow(table, flow);
+  return out + table.to_string(style.colour);
+}
+
+std::string text_of(const msg::FlowExplanation& explanation, const Style& style) {
+  const msg::PlannedFlow& flow = explanation.flow;
+  std::string out =
+      bold(fmt::format("Flow {}", id_text(flow.flow_id)), style) +
+      fmt::format(": {} to {}, communicator {}\n", clean(flow.src_host), clean(flow.dst_host), id_text(flow.comm_id));
+  out += fmt::format("  tuple    {}\n  path     {}\n", flow.tuple.to_string(),
+                     clean(fmt::format("{}", fmt::join(flow.path, " > "))));
+  out += fmt::format("  backup   {}\n",
+                     flow.backup.empty() ? "none" : clean(fmt::format("{}", fmt::join(flow.backup, " > "))));
+  out += fmt::format("  sends    {} per round, {} after the start{}\n", human_bytes(flow.bytes_per_round),
+                     human_duration(static_cast<int64_t>(flow.release_offset_ns)),
+                     flow.pace_bps == 0 ? "" : ", at " + human_rate(flow.pace_bps));
+  out += fmt::format("  state    {}; on its path: {}\n", state_cell(flow).text, on_path_cell(flow).text);
+  if (!explanation.reasons.empty()) out += "\n" + bold("Why", style) + "\n";
+  for (const std::string& reason : explanation.reasons) out += "  - " + clean(reason) + "\n";
+  if (explanation.hops.empty()) return out;
+  Table table({{"PORT"}, {"DECIDED BY"}, {"LOAD PER ROUND", Align::kRight}, {"ALTERNATIVES"}});
+  for (const auto& hop : explanation.hops)
+    table.add_row({hop.port, hop.decided_by, human_bytes(hop.load_bytes),
+                   hop.alternatives.empty() ? "-" : fmt::format("{}", fmt::join(hop.alternatives, ", "))});
+  return out + "\n" + table.to_string(style.colour);
+}
+
+std::string text_of(const std::vector<msg::LinkState>& links, const Style& style) {
+  if (links.empty()) return "No links: the controller knows no topology.\n";
+  Table table({{"PORT"},
+               {"PEER"},
+               {"STATE"},
+               {"RATE", Align::kRight},
+               {"LOAD"},
+               {"", Align::kRight},
+               {"PLANNED", Align::kRight},
+               {"FLOWS", Align::kRight},
+               {"SENT", Align::kRight},
+               {"DROPS", Align::kRight},
+               {"QUEUE MAX", Align::kRight}});
+  for (const auto& link : links)
+    table.add_row({link.port, link.peer, link.up ? Cell("up", Tone::kGood) : Cell("DOWN", Tone::kBad),
+                   human_rate(link.rate_bps), Cell(bar(link.utilization, 10), load_tone(link.utilization)),
+                   human_percent(link.utilization), human_bytes(link.planned_bytes), human_count(link.flows),
+                   human_bytes(link.tx_bytes), count_cell(link.drops),
+                   fmt::format("{} of {}", human_bytes(link.queue_max_bytes), human_bytes(link.queue_bytes))});
+  return table.to_string(style.colour);
+}
+
+std::string text_of(const std::vector<msg::JobState>& jobs, const Style& style) {
+  if (jobs.empty()) return "No jobs: no communicator has been announced.\n";
+  Table table({{"COMMUNICATOR", Align::kRight},
+               {"RANKS", Align::kRight},
+               {"HOSTS"},
+               {"COLLECTIVES", Align::kRight},
+               {"BYTES", Align::kRight},
+               {"LAST"},
+               {"SIZE", Align::kRight},
+               {"PLAN HITS", Align::kRight}});
+  for (const auto& job : jobs)
+    table.add_row({id_text(job.comm_id),
+                   job.announced == job.nranks
+                       ? Cell(fmt::format("{}", job.nranks))
+                       : Cell(fmt::format("{} of {}", job.announced, job.nranks), Tone::kWarning),
+                   host_summary(job.hosts), human_count(job.collectives), human_bytes(job.bytes_total),
+                   op_name(job.last_op), human_bytes(job.last_bytes), hit_rate(job.plan_hits, job.plan_misses)});
+  return table.to_string(style.colour);
+}
+
+std::string text_of(const std::vector<msg::HostState>& hosts, const Style& style) {
+  if (hosts.empty()) return "No hosts: the controller knows no topology.\n";
+  Table table({{"HOST"},
+               {"AGENT"},
+               {"SEEN"},
+               {"PROCESSES", Align::kRight},
+               {"PLAN", Align::kRight},
+               {"FLOWS", Align::kRight},
+               {"WINDOWS", Align::kRight},
+               {"LOST", Align::kRight},
+               {"EVENTS LOST", Align::kRight},
+               {"CLOCK", Align::kRight}});
+  for (const auto& host : hosts)
+    table.add_row({host.host, connected_cell(host.connected, host.refusal), ago(host.last_seen_tai_ns, style),
+                   human_count(host.processes), fmt::format("{}", host.plan_revision), human_count(host.plan_entries),
+                   human_count(host.windows), count_cell(host.windows_lost), count_cell(host.events_lost),
+                   host.clock_synchronized ? Cell(human_duration(host.clock_offset_ns))
+                                           : Cell("unsynchronized", Tone::kWarning)});
+  return table.to_string(style.colour) + refusals(hosts, [](const msg::HostState& host) { return host.host; });
+}
+
+std::string text_of(const std::vector<msg::SwitchState>& switches, const Style& style) {
+  if (switches.empty()) return "No switches: the driver has none to speak to.\n";
+  Table table({{"SWITCH"},
+               {"AGENT"},
+               {"SEEN"},
+               {"PLAN", Align::kRight},
+               {"RULES", Align::kRight},
+               {"PORTS UP", Align::kRight}});
+  for (const auto& at : switches)
+    table.add_row({at.switch_name, connected_cell(at.connected, at.refusal), ago(at.last_seen_tai_ns, style),
+                   fmt::format("{}", at.rule_revision),
+                   fmt::format("{} of {}", human_count(at.rules), human_count(at.table_size)),
+                   Cell(fmt::format("{} of {}", at.ports_up, at.ports),
+                        at.ports_up == at.ports ? Tone::kPlain : Tone::kWarning)});
+  return table.to_string(style.colour) + refusals(switches, [](const msg::SwitchState& at) { return at.switch_name; });
+}
+
+std::string text_of(const std::vector<msg::ForecastState>& forecasts, const Style& style) {
+  if (forecasts.empty()) return "No forecasts: no communicator has repeated itself yet.\n";
+  Table table({{"COMMUNICATOR", Align::kRight},
+               {"NEXT"},
+               {"SIZE", Align::kRight},
+               {"STARTS IN", Align::kRight},
+               {"WINDOW", Align::kRight},
+               {"PERIOD", Align::kRight},
+               {"JITTER", Align::kRight},
+               {"CONFIDENCE", Align::kRight},
+               {"HIT RATE", Align::kRight}});
+  for (const auto& forecast : forecasts) {
+    const auto until = static_cast<int64_t>(forecast.window_start_tai_ns - style.now_tai_ns);
+    const auto width = static_cast<int64_t>(forecast.window_end_tai_ns - forecast.window_start_tai_ns);
+    table.add_row({id_text(forecast.comm_id), op_name(forecast.op), human_bytes(forecast.bytes), human_duration(until),
+                   human_duration(width), human_duration(static_cast<int64_t>(forecast.period_ns)),
+                   human_duration(static_cast<int64_t>(forecast.jitter_ns)), human_percent(forecast.confidence),
+                   hit_rate(forecast.hits, forecast.misses)});
+  }
+  return table.to_string(style.colour);
+}
+
+std::string text_of(const msg::Health& health, const Style& style) {
+  const auto all = [&](uint32_t connected, uint32_t known) {
+    return toned(fmt::format("{} of {}", connected, known), connected == known ? Tone::kGood : Tone::kWarning,
+                 style.colour);
+  };
+  std::string out = health.problems.empty()
+                        ? toned("Healthy", Tone::kGood, style.colour)
+                        : toned(fmt::format("{} problems", health.problems.size()), Tone::kBad, style.colour);
+  out += fmt::format(": controller {}, started {}, plan {}.{}, driver {}\n", clean(health.version),
+                     ago(health.started_tai_ns, style), health.term, health.revision, clean(health.driver));
+  out += fmt::format("Agents {}, switches {}, plan hits {}\n", all(health.hosts_connected, health.hosts_known),
+                     all(health.switches_connected, health.switches_known),
+                     hit_rate(health.plan_hits, health.plan_misses));
+  for (const std::string& problem : health.problems) out += "  - " + clean(problem) + "\n";
+  return out;
+}
+
+std::string op_name(uint16_t op) {
+  static constexpr std::string_view kNames[] = {"-",          "all-reduce", "all-gather", "reduce-scatter",
+                                                "broadcast",  "reduce",     "send",       "recv",
+                                                "all-to-all", "gather",     "scatter"};
+  static_assert(std::size(kNames) == ORRERY_OP_SCATTER + 1);
+  return op < std::size(kNames) ? std::string(kNames[op]) : fmt::format("op-{}", op);
+}
+
+std::string via(const std::vector<std::string>& path) {
+  std::string out;
+  for (size_t i = 1; i < path.size(); ++i) {
+    if (i != 1) out += " > ";
+    out += path[i].substr(0, path[i].find(':'));
+  }
+  return out.empty() ? "-" : out;
+}
+
+std::string hit_rate(uint64_t hits, uint64_t misses) {
+  if (hits + misses == 0) return "-";
+  return human_percent(static_cast<double>(hits) / (static_cast<double>(hits) + static_cast<double>(misses)));
+}
+
+std::string id_text(uint64_t id) {
+  return id < 10'000'000 ? fmt::format("{}", id) : fmt::format("{:#x}", id);
+}
+
+}  // namespace orrery::ctl
