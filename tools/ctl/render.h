@@ -18,6 +18,8 @@ struct Style {
 };
 
 std::string text_of(const msg::PlanList& plan, const Style& style);
+// The table of flows alone.
+std::string text_of(const std::vector<msg::PlannedFlow>& flows, const Style& style);
 std::string text_of(const msg::FlowExplanation& explanation, const Style& style);
 std::string text_of(const std::vector<msg::LinkState>& links, const Style& style);
 std::string text_of(const std::vector<msg::JobState>& jobs, const Style& style);
@@ -28,6 +30,7 @@ std::string text_of(const msg::Health& health, const Style& style);
 
 // Field names and units are those of schemas/control.capnp, in snake_case.
 Json json_of(const msg::PlanList& plan);
+Json json_of(const std::vector<msg::PlannedFlow>& flows);
 Json json_of(const msg::FlowExplanation& explanation);
 Json json_of(const std::vector<msg::LinkState>& links);
 Json json_of(const std::vector<msg::JobState>& jobs);

@@ -69,8 +69,13 @@ Json json_of(const msg::PlanList& plan) {
   json["lower_bound_bytes"] = plan.lower_bound_bytes;
   json["planned_at_tai_ns"] = plan.planned_at_tai_ns;
   json["planning_ns"] = plan.planning_ns;
-  json["flows"] = Json::array();
-  for (const auto& flow : plan.flows) json["flows"].push_back(flow_json(flow));
+  json["flows"] = json_of(plan.flows);
+  return json;
+}
+
+Json json_of(const std::vector<msg::PlannedFlow>& flows) {
+  Json json = Json::array();
+  for (const auto& flow : flows) json.push_back(flow_json(flow));
   return json;
 }
 

@@ -81,26 +81,6 @@ std::string host_summary(const std::vector<std::string>& hosts) {
   return text.empty() ? "-" : text;
 }
 
-void add_flow(Table& table, const msg::PlannedFlow& flow) {
-  table.add_row({id_text(flow.flow_id), flow.src_host, flow.dst_host, via(flow.path),
-                 flow.backup.empty() ? "-" : via(flow.backup), human_bytes(flow.bytes_per_round),
-                 human_duration(static_cast<int64_t>(flow.release_offset_ns)),
-                 flow.pace_bps == 0 ? "-" : human_rate(flow.pace_bps), state_cell(flow), on_path_cell(flow)});
-}
-
-Table flow_table() {
-  return Table({{"FLOW", Align::kRight},
-                {"FROM"},
-                {"TO"},
-                {"VIA"},
-                {"BACKUP"},
-                {"PER ROUND", Align::kRight},
-                {"OFFSET", Align::kRight},
-                {"PACE", Align::kRight},
-                {"STATE"},
-                {"ON PATH"}});
-}
-
 }  // namespace
 
 std::string text_of(const msg::PlanList& plan, const Style& style) {
@@ -112,9 +92,25 @@ std::string text_of(const msg::PlanList& plan, const Style& style) {
   out += fmt::format("Busiest link: {} per round; no assignment can do better than {}{}\n\n",
                      human_bytes(plan.max_load_bytes), human_bytes(plan.lower_bound_bytes),
                      plan.max_load_bytes == plan.lower_bound_bytes ? " (optimal)" : "");
-  Table table = flow_table();
-  for (const auto& flow : plan.flows) add_flow(table, flow);
-  return out + table.to_string(style.colour);
+  return out + text_of(plan.flows, style);
+}
+
+std::string text_of(const std::vector<msg::PlannedFlow>& flows, const Style& style) {
+  Table table({{"FLOW", Align::kRight},
+               {"FROM"},
+               {"TO"},
+               {"VIA"},
+               {"BACKUP"},
+               {"PER ROUND", Align::kRight},
+               {"OFFSET", Align::kRight},
+               {"PACE", Align::kRight},
+               {"STATE"},
+               {"ON PATH"}});
+  for (const auto& flow : flows)
+    table.add_row({id_text(flow.flow_id), flow.src_host, flow.dst_host, via(flow.path), via(flow.backup),
+                   human_bytes(flow.bytes_per_round), human_duration(static_cast<int64_t>(flow.release_offset_ns)),
+                   flow.pace_bps == 0 ? "-" : human_rate(flow.pace_bps), state_cell(flow), on_path_cell(flow)});
+  return table.to_string(style.colour);
 }
 
 std::string text_of(const msg::FlowExplanation& explanation, const Style& style) {

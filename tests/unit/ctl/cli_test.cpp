@@ -1,0 +1,300 @@
+#include "tools/ctl/cli.h"
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/fakes/fake_control_socket.h"
+#include "tests/unit/ctl/sample_answers.h"
+
+namespace orrery::ctl {
+namespace {
+
+using Kind = msg::Request::Kind;
+using nlohmann::json;
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+Outcome call(std::vector<std::string> arguments, const std::string& controller = "ipc:///nonexistent/control.sock") {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  console.environment["ORRERY_CONTROLLER"] = controller;
+  const int code = run(arguments, console);
+  return {code, out.str(), err.str()};
+}
+
+std::string fixture(const std::string& name) {
+  return std::string(ORRERY_FIXTURES) + "/topologies/" + name;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A fake controller with an answer to everything.
+struct BusyController : test::FakeControlSocket {
+  BusyController() {
+    answer_with(Kind::kPlanList, sample::plan());
+    answer_with(Kind::kFlowExplain, sample::explanation());
+    answer_with(Kind::kLinkList, sample::links());
+    answer_with(Kind::kJobList, sample::jobs());
+    answer_with(Kind::kHostList, sample::hosts());
+    answer_with(Kind::kSwitchList, sample::switches());
+    answer_with(Kind::kForecastList, sample::forecasts());
+    answer_with(Kind::kHealth, sample::health());
+  }
+};
+
+struct LiveCommand {
+  std::vector<std::string> words;
+  Kind kind;
+  std::string text;      // in the table
+  std::string json_key;  // in --json
+};
+
+const LiveCommand kLive[] = {
+    {{"plan", "list"}, Kind::kPlanList, "leaf1 > spine2 > leaf2", "flows"},
+    {{"flow", "explain", "7"}, Kind::kFlowExplain, "spine2 was the least loaded", "reasons"},
+    {{"link", "list"}, Kind::kLinkList, "spine2:p1", "links"},
+    {{"job", "list"}, Kind::kJobList, "0xabcdef0123456789", "jobs"},
+    {{"host", "list"}, Kind::kHostList, "connected", "hosts"},
+    {{"switch", "list"}, Kind::kSwitchList, "16,384", "switches"},
+    {{"forecast", "list"}, Kind::kForecastList, "all-reduce", "forecasts"},
+    {{"health"}, Kind::kHealth, "Healthy", "problems"},
+};
+
+std::vector<std::string> with(std::vector<std::string> words, std::initializer_list<std::string> more) {
+  words.insert(words.end(), more);
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("every live command asks its question and shows the answer as a table and as JSON") {
+  BusyController controller;
+  for (const LiveCommand& command : kLive) {
+    INFO(command.words[0]);
+    const Outcome text = call(command.words, controller.endpoint());
+    CHECK(text.code == kOk);
+    CHECK(text.err.empty());
+    CHECK(contains(text.out, command.text));
+    CHECK_FALSE(contains(text.out, "\x1b"));
+    CHECK(controller.asked().back().kind == command.kind);
+    const Outcome structured = call(with(command.words, {"--json"}), controller.endpoint());
+    CHECK(structured.code == kOk);
+    CHECK(json::parse(structured.out).contains(command.json_key));
+  }
+}
+
+TEST_CASE("every live command exits with 3 and a cure when nobody answers, and does not hang") {
+  test::FakeControlSocket silent;
+  silent.fall_silent();
+  for (const std::string& endpoint : {silent.endpoint(), std::string("ipc:///nonexistent/control.sock")})
+    for (const LiveCommand& command : kLive) {
+      INFO(command.words[0]);
+      const Outcome outcome = call(with(command.words, {"--timeout", "0.05"}), endpoint);
+      CHECK(outcome.code == kUnreachable);
+      CHECK(outcome.out.empty());
+      CHECK(contains(outcome.err, "no answer from " + endpoint + " within 50 ms; check that the controller runs"));
+    }
+}
+
+TEST_CASE("every live command exits with 1 and the controller's words when it refuses") {
+  test::FakeControlSocket controller;  // has no answers
+  for (const LiveCommand& command : kLive) {
+    const Outcome outcome = call(command.words, controller.endpoint());
+    CHECK(outcome.code == kFailed);
+    CHECK(outcome.err == "orreryctl: the fake has no answer to this; set one in the test\n");
+  }
+}
+
+TEST_CASE("an answer that does not decode, or to another question, is an error and no crash") {
+  test::FakeControlSocket controller;
+  for (const std::string& bytes : {std::string("garbage"), std::string(64, '\xff'), std::string(8, '\0')}) {
+    controller.answer_with_bytes(bytes);
+    for (const LiveCommand& command : kLive) {
+      const Outcome outcome = call(command.words, controller.endpoint());
+      CHECK(outcome.code == kFailed);
+      CHECK_FALSE(outcome.err.empty());
+    }
+  }
+  controller.answer_with_bytes(msg::encode(msg::Response(sample::health())).value());
+  const Outcome outcome = call({"plan", "list"}, controller.endpoint());
+  CHECK(outcome.code == kFailed);
+  CHECK(contains(outcome.err, "use the orreryctl of the controller's version"));
+}
+
+TEST_CASE("flow ids are taken in decimal and in hex, and nothing else") {
+  BusyController controller;
+  CHECK(call({"flow", "explain", "0x123456789abcdef0"}, controller.endpoint()).code == kOk);
+  CHECK(controller.asked().back().flow_id == 0x123456789abcdef0);
+  CHECK(call({"flow", "explain", "42"}, controller.endpoint()).code == kOk);
+  CHECK(controller.asked().back().flow_id == 42);
+  for (const char* wrong : {"x", "0x", "1.5", "18446744073709551616", "7 "}) {
+    const Outcome outcome = call({"flow", "explain", wrong}, controller.endpoint());
+    CHECK(outcome.code == kUsage);
+    CHECK(contains(outcome.err, "take one from the FLOW column of 'orreryctl plan list'"));
+  }
+}
+
+TEST_CASE("health exits with 1 when something is wrong, so that scripts can ask") {
+  BusyController controller;
+  msg::Health ill = sample::health();
+  ill.problems = {"h2 is absent: start orrery-agent there"};
+  controller.answer_with(Kind::kHealth, ill);
+  const Outcome outcome = call({"health"}, controller.endpoint());
+  CHECK(outcome.code == kFailed);
+  CHECK(contains(outcome.out, "h2 is absent"));
+}
+
+TEST_CASE("watch prints a line per refresh when not on a terminal, and ends after --count") {
+  BusyController controller;
+  const Outcome outcome = call({"watch", "--count", "3", "--interval", "0.05"}, controller.endpoint());
+  CHECK(outcome.code == kOk);
+  CHECK(std::count(outcome.out.begin(), outcome.out.end(), '\n') == 3);
+  CHECK(contains(outcome.out, "busiest leaf1:p6 97.0 %"));
+  CHECK_FALSE(contains(outcome.out, "\x1b"));
+  const Outcome structured = call({"watch", "--count", "1", "--json"}, controller.endpoint());
+  CHECK(json::parse(structured.out)["links"].size() == 2);
+}
+
+TEST_CASE("watch draws on a terminal and leaves it as it was") {
+  BusyController controller;
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err, .terminal = true, .colour = true};
+  CHECK(run({"watch", "--count", "1", "--controller", controller.endpoint()}, console) == kOk);
+  CHECK(out.str().starts_with("\x1b[?1049h"));
+  CHECK(out.str().ends_with("\x1b[?25h\x1b[?1049l"));
+}
+
+TEST_CASE("watch ends on an interrupt") {
+  BusyController controller;
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  console.interrupted = [] { return true; };
+  CHECK(run({"watch", "--interval", "3600", "--controller", controller.endpoint()}, console) == kOk);
+}
+
+TEST_CASE("watch goes on while the controller is away") {
+  BusyController controller;
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  int waits = 0;
+  console.interrupted = [&] {
+    if (++waits == 1) controller.fall_silent();
+    return false;
+  };
+  const int code =
+      run({"watch", "--interval", "0.05", "--timeout", "0.05", "--count", "3", "--controller", controller.endpoint()},
+          console);
+  CHECK(code == kUnreachable);
+  CHECK(std::count(out.view().begin(), out.view().end(), '\n') == 1);
+  CHECK(contains(err.str(), "no answer from"));
+}
+
+TEST_CASE("--controller beats ORRERY_CONTROLLER, and stands before or after the command") {
+  BusyController controller;
+  CHECK(call({"health", "--controller", controller.endpoint()}).code == kOk);
+  CHECK(call({"--controller", controller.endpoint(), "health"}).code == kOk);
+  CHECK(call({"--controller=" + controller.endpoint(), "health"}).code == kOk);
+  const Outcome wrong = call({"health", "--controller", "/run/x"});
+  CHECK(wrong.code == kUsage);
+  CHECK(contains(wrong.err, "ipc://"));
+  CHECK(call({"health", "--key-file", "x"}).code == kUsage);
+}
+
+TEST_CASE("unknown commands and options are answered with the nearest known one") {
+  const auto err_of = [](std::vector<std::string> words) {
+    const Outcome outcome = call(std::move(words));
+    CHECK(outcome.code == kUsage);
+    CHECK(outcome.out.empty());
+    return outcome.err;
+  };
+  CHECK(contains(err_of({"topologi"}), "orreryctl: unknown command 'topologi', did you mean 'topology'?"));
+  CHECK(contains(err_of({"plan", "lst"}), "orreryctl plan: unknown command 'lst', did you mean 'list'?"));
+  CHECK(contains(err_of({"--timeout", "1", "lnik", "list"}), "did you mean 'link'?"));
+  CHECK(contains(err_of({"xyzzyxyzzy"}), "The commands here are: plan, flow, link"));
+  CHECK(contains(err_of({"plan", "list", "--jsn"}), "unknown option '--jsn', did you mean '--json'?"));
+  CHECK(contains(err_of({"--timeot", "3", "health"}), "did you mean '--timeout'?"));
+  CHECK(contains(err_of({"plan"}), "a command is required, one of: list, compute"));
+  CHECK(contains(err_of({}), "a command is required"));
+  CHECK(contains(err_of({"flow", "explain"}), "ID is required"));
+  CHECK(contains(err_of({"health", "--timeout", "soon"}), "--timeout"));
+  CHECK(contains(err_of({"health", "--timeout", "0"}), "--timeout"));
+  CHECK(contains(err_of({"topology", "generate", "leaf-spine", "--leaves", "many"}), "--leaves"));
+}
+
+TEST_CASE("help and version go to standard output with code 0") {
+  CHECK(call({"--help"}).code == kOk);
+  CHECK(contains(call({"--help"}).out, "Exit codes: 0 success"));
+  CHECK(contains(call({"plan", "list", "--help"}).out, "--json"));
+  CHECK(call({"--version"}).out.starts_with("orreryctl "));
+}
+
+TEST_CASE("a generated topology checks as good and shows its ports") {
+  const test::ScratchDirectory directory;
+  const std::string file = directory.file("t.yaml");
+  CHECK(call({"topology", "generate", "leaf-spine", "--leaves", "2", "--spines", "3", "--hosts", "4",
+              "--uplink-rate-bps", "400000000", "-o", file})
+            .code == kOk);
+  const Outcome check = call({"topology", "check", file});
+  CHECK(check.code == kOk);
+  CHECK(check.out == file + ": good: leaf-spine-2x3x4: 5 switches, 4 hosts, 10 links, MTU 9000\n");
+  CHECK(contains(call({"topology", "show", file}).out, "leaf1   tier 1  p3    spine1:p1  400 Mbit/s  256 KiB\n"));
+  const json shown = json::parse(call({"topology", "show", file, "--json"}).out);
+  CHECK(shown["hosts"][3]["nics"][0]["peer"] == "leaf2:p2");
+  CHECK(call({"topology", "generate", "leaf-spine", "--output", "/nonexistent/t.yaml"}).code == kFailed);
+  CHECK(call({"topology", "generate", "leaf-spine", "--hosts", "17"}).code == kUsage);
+  CHECK(call({"topology", "generate", "leaf-spine"}).out.starts_with("schema: 1\n"));
+}
+
+TEST_CASE("checking several files reports the mistakes of each and the worst outcome") {
+  const Outcome outcome = call({"topology", "check", fixture("leaf-spine-2x2x4.yaml"), fixture("bad-partition.yaml"),
+                                fixture("bad-links.yaml")});
+  CHECK(outcome.code == kUsage);
+  CHECK(contains(outcome.out, "leaf-spine-2x2x4.yaml: good"));
+  CHECK(contains(outcome.err, "bad-partition.yaml:15: hosts[h3]: no path between h3 and h1, h2"));
+  CHECK(
+      contains(outcome.err, "bad-links.yaml:21: links[3]: no switch or host is named 'spin1', did you mean 'spine1'?"));
+  CHECK(call({"topology", "check", "/nonexistent"}).code == kFailed);
+  CHECK(call({"topology", "show", fixture("bad-syntax.yaml")}).code == kUsage);
+}
+
+TEST_CASE("plan compute plans offline and shows what ECMP would do") {
+  const std::string file = fixture("leaf-spine-4x4x16.yaml");
+  const std::string ring = "h1,h5,h9,h13,h2,h6,h10,h14,h3,h7,h11,h15,h4,h8,h12,h16";
+  const Outcome outcome = call({"plan", "compute", file, "--ring", ring, "--json"});
+  REQUIRE(outcome.code == kOk);
+  const json plan = json::parse(outcome.out);
+  CHECK(plan["flows"].size() == 16);
+  CHECK(plan["optimal"] == true);
+  // 15/16 of twice 8 MiB at 100 Mbit/s, with each spine link carrying one flow.
+  CHECK(plan["max_drain_ns"].get<double>() == Approx(15728640 * 80.0).epsilon(0.001));
+  CHECK(plan["ecmp_mean_drain_ns"].get<double>() > 1.5 * plan["max_drain_ns"].get<double>());
+  const Outcome text = call({"plan", "compute", file, "--ring", ring, "--ring", "h1,h2"});
+  CHECK(text.code == kOk);
+  CHECK(contains(text.out, "18 flows"));
+}
+
+TEST_CASE("plan compute avoids failed cables and names what it does not know") {
+  const std::string file = fixture("leaf-spine-2x2x4.yaml");
+  const Outcome outcome = call({"plan", "compute", file, "--ring", "h1,h3", "--down", "leaf1:p3", "--json"});
+  REQUIRE(outcome.code == kOk);
+  const json flows = json::parse(outcome.out)["flows"];
+  for (const auto& flow : flows) CHECK(flow["path"].dump().find("spine1") == std::string::npos);
+  CHECK(contains(call({"plan", "compute", file, "--ring", "h1,h33"}).err,
+                 "the topology has no host 'h33', did you mean 'h3'?"));
+  CHECK(contains(call({"plan", "compute", file, "--ring", "h1"}).err, "a ring has two hosts or more"));
+  CHECK(contains(call({"plan", "compute", file, "--ring", "h1,h3", "--down", "leaf1:q3"}).err,
+                 "no cabled port 'leaf1:q3', did you mean 'leaf1:p3'?"));
+  CHECK(call({"plan", "compute", file, "--ring", "h1,"}).code == kUsage);
+  CHECK(call({"plan", "compute", file}).code == kUsage);
+}
+
+}  // namespace orrery::ctl

@@ -1,0 +1,96 @@
+// Answers of a small, busy fabric, for the tests of rendering and of the command line.
+#pragma once
+
+#include <netinet/in.h>
+
+#include "common/msg/control_messages.h"
+
+namespace orrery::ctl::sample {
+
+inline constexpr uint64_t kNowTaiNs = 1'700'000'000'000'000'000;
+
+inline msg::PlannedFlow flow() {
+  msg::PlannedFlow flow;
+  flow.flow_id = 7;
+  flow.comm_id = 0xabcdef0123456789;
+  flow.src_host = "h1";
+  flow.dst_host = "h5";
+  flow.tuple = {IpAddress::from_v4(0x0a000101), IpAddress::from_v4(0x0a000201), 40001, 5000, IPPROTO_TCP};
+  flow.path = {"h1:eth0", "leaf1:p6", "spine2:p2", "leaf2:p1"};
+  flow.backup = {"h1:eth0", "leaf1:p7", "spine3:p2", "leaf2:p1"};
+  flow.bytes_per_round = 15'728'640;
+  flow.release_offset_ns = 250'000;
+  flow.pace_bps = 50'000'000;
+  flow.state = msg::PlannedFlow::State::kAlive;
+  flow.on_path = msg::PlannedFlow::OnPath::kYes;
+  return flow;
+}
+
+inline msg::PlanList plan() {
+  msg::PlanList plan;
+  plan.term = 3;
+  plan.revision = 17;
+  plan.driver = "ebpf";
+  plan.method = "edge-colouring";
+  plan.max_load_bytes = plan.lower_bound_bytes = 15'728'640;
+  plan.planned_at_tai_ns = kNowTaiNs - 2'000'000'000;
+  plan.planning_ns = 1'200'000;
+  plan.flows = {flow(), flow()};
+  plan.flows[1].flow_id = 0x123456789abcdef0;
+  plan.flows[1].backup.clear();
+  plan.flows[1].state = msg::PlannedFlow::State::kPlanned;
+  plan.flows[1].on_path = msg::PlannedFlow::OnPath::kNo;
+  plan.flows[1].pace_bps = 0;
+  return plan;
+}
+
+inline msg::FlowExplanation explanation() {
+  msg::FlowExplanation explanation;
+  explanation.flow = flow();
+  explanation.reasons = {"the ring sends 15 MiB per round from h1 to h5", "spine2 was the least loaded of 4"};
+  explanation.hops = {{"leaf1:p6", "rule 12", 15'728'640, {"leaf1:p5 (load 30 MiB)", "leaf1:p7 (load 30 MiB)"}},
+                      {"spine2:p2", "only route", 15'728'640, {}}};
+  return explanation;
+}
+
+inline std::vector<msg::LinkState> links() {
+  msg::LinkState busy{"leaf1:p6", "spine2:p1",   true, 100'000'000, 262'144, 0.97,
+                      15'728'640, 1'000'000'000, 3,    131'072,     1};
+  msg::LinkState down{"leaf1:p5", "spine1:p1", false, 100'000'000, 262'144, 0, 0, 0, 0, 0, 0};
+  return {down, busy};
+}
+
+inline std::vector<msg::JobState> jobs() {
+  return {{0xabcdef0123456789, 4, 3, {"h1", "h5", "", "h9"}, 1234, 5'000'000'000, 99, 1, 1, 8'388'608}};
+}
+
+inline std::vector<msg::HostState> hosts() {
+  msg::HostState good{"h1", true, kNowTaiNs - 100'000'000, 2, 17, 8, 4000, 0, 0, -350, true, ""};
+  msg::HostState bad{"h2", false, 0, 0, 0, 0, 0, 5, 0, 0, false, "it runs schema 2; install the same release on both"};
+  return {good, bad};
+}
+
+inline std::vector<msg::SwitchState> switches() {
+  return {{"leaf1", true, kNowTaiNs, 17, 12, 16384, 7, 8, ""}};
+}
+
+inline std::vector<msg::ForecastState> forecasts() {
+  return {{0xabcdef0123456789, 1, 8'388'608, kNowTaiNs + 5'000'000, kNowTaiNs + 7'000'000, 160'000'000, 900'000, 0.93,
+           90, 10}};
+}
+
+inline msg::Health health() {
+  msg::Health health;
+  health.version = "0.1.0";
+  health.started_tai_ns = kNowTaiNs - 300'000'000'000;
+  health.term = 3;
+  health.revision = 17;
+  health.driver = "ebpf";
+  health.hosts_connected = health.hosts_known = 16;
+  health.switches_connected = health.switches_known = 8;
+  health.plan_hits = 99;
+  health.plan_misses = 1;
+  return health;
+}
+
+}  // namespace orrery::ctl::sample
