@@ -1,8 +1,8 @@
 // The controller's four sockets. Belongs to the controller's thread.
 //
-// What arrives is decoded and checked here and handed to the Receiver as plain structs. Messages that do not decode are counted and logged
-// once per peer; peers that the topology file does not know are told so and listed in complaints(); who sends more than the limit is cut off
-// for the rest of the second.
+// What arrives is decoded and checked here and handed to the Receiver as plain structs. Messages that do not decode are
+// counted and logged once per peer; peers that the topology file does not know are told so and listed in complaints();
+// who sends more than the limit is cut off for the rest of the second.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ struct Settings {
   std::string switches_endpoint;
   std::string control_endpoint;
   msg::Security security;
-  std::string allow_list_file;              // with CURVE: public keys that may connect
-  uint64_t peer_timeout_ns = 3'000'000'000; // without a hello
-  uint32_t messages_per_second = 2000;      // of one peer
+  std::string allow_list_file;               // with CURVE: public keys that may connect
+  uint64_t peer_timeout_ns = 3'000'000'000;  // without a hello
+  uint32_t messages_per_second = 2000;       // of one peer
 };
 
 class AgentChannel;
@@ -42,17 +42,19 @@ class SwitchChannel;
 class Api {
  public:
   // Binds. Errors name the setting and the cure. `context`, `fabric` and `metrics` outlive the api.
-  static Result<std::unique_ptr<Api>> create(msg::Context& context, const fabric::Graph& fabric, telemetry::Metrics& metrics, const Settings& settings);
+  static Result<std::unique_ptr<Api>> create(msg::Context& context, const fabric::Graph& fabric,
+                                             telemetry::Metrics& metrics, const Settings& settings);
   ~Api();
 
   rollout::AgentLink& agents();
   drivers::SwitchLink& switches();
 
-  // Waits for messages, at most `timeout_ms`, and hands over a bounded number of them; then reports peers that went away.
+  // Waits for messages, at most `timeout_ms`, and hands over a bounded number of them; then reports peers that went
+  // away.
   Status serve(Receiver& receiver, int timeout_ms);
 
   // Sentences about peers that could not be accepted lately, for `orreryctl health`; each says what to do.
-  std::vector<std::string> complaints() const;
+  std::vector<std::string> complaints(uint64_t now_ns) const;
 
  private:
   struct Sockets {
@@ -71,7 +73,7 @@ class Api {
   bool is_known(const std::string& name, fabric::NodeKind kind) const;
   void malformed(const std::string& who, const Error& error);
   // Notes the complaint and says it in the log the first time.
-  std::string complain(const std::string& name, std::string sentence);
+  std::string complain(const std::string& name, std::string sentence, uint64_t now_ns);
 
   const fabric::Graph& fabric_;
   const Settings settings_;
@@ -81,8 +83,12 @@ class Api {
   std::unique_ptr<AgentChannel> agent_channel_;
   std::unique_ptr<SwitchChannel> switch_channel_;
   RateLimit rate_limit_;
-  std::set<std::string> logged_;                    // peers whose malformed messages were logged
-  std::map<std::string, std::string> complaints_;   // by name
+  std::set<std::string> logged_;  // peers whose malformed messages were logged
+  struct Complaint {
+    std::string sentence;
+    uint64_t last_ns = 0;
+  };
+  std::map<std::string, Complaint> complaints_;  // by name
 
   telemetry::Counter& received_;
   telemetry::Counter& malformed_;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "common/msg/switch_messages.h"
-
 namespace orrery::api {
 namespace {
 
@@ -17,9 +15,13 @@ Status send_to(msg::Socket& socket, const Peers& peers, std::string_view name, c
 
 }  // namespace
 
-Status AgentChannel::send(std::string_view host, const msg::ControllerMessage& message) { return send_to(socket_, peers_, host, message); }
+Status AgentChannel::send(std::string_view host, const msg::ControllerMessage& message) {
+  return send_to(socket_, peers_, host, message);
+}
 
-Status AgentChannel::send_plan(std::string_view host, const msg::HostPlan& plan) { return send(host, plan); }
+Status AgentChannel::send_plan(std::string_view host, const msg::HostPlan& plan) {
+  return send(host, plan);
+}
 
 Status AgentChannel::send_lease(std::string_view host, drivers::Revision revision, uint64_t lease_ns) {
   return send(host, msg::Lease{revision.term, revision.number, lease_ns});
@@ -29,11 +31,17 @@ Status AgentChannel::send_withdraw(std::string_view host, drivers::Revision revi
   return send(host, msg::Withdraw{{revision.term, revision.number, 0}});
 }
 
-Status SwitchChannel::send(std::string_view name, const msg::SwitchCommand& command) { return send_to(socket_, peers_, name, command); }
+Status SwitchChannel::send(std::string_view name, const msg::SwitchCommand& command) {
+  return send_to(socket_, peers_, name, command);
+}
 
 Status SwitchChannel::send_rules(std::string_view name, const drivers::SwitchRuleSet& rules) {
-  msg::RuleSet set{.switch_name = std::string(name), .term = rules.revision.term, .revision = rules.revision.number, .lease_ns = rules.lease_ns};
-  for (const drivers::SwitchRule& rule : rules.rules) set.rules.push_back({rule.rule_id, rule.match, rule.mask, rule.egress_port, rule.backup_port});
+  msg::RuleSet set{.switch_name = std::string(name),
+                   .term = rules.revision.term,
+                   .revision = rules.revision.number,
+                   .lease_ns = rules.lease_ns};
+  for (const drivers::SwitchRule& rule : rules.rules)
+    set.rules.push_back({rule.rule_id, rule.match, rule.mask, rule.egress_port, rule.backup_port});
   return send(name, set);
 }
 
@@ -53,7 +61,8 @@ std::vector<drivers::SwitchInfo> SwitchChannel::connected() const {
 }
 
 drivers::SwitchInfo switch_info(const msg::SwitchHello& hello) {
-  return {hello.switch_name, hello.hash_function, hello.hash_seed, hello.ports, hello.table_size, hello.mask_limit, hello.features};
+  return {hello.switch_name, hello.hash_function, hello.hash_seed, hello.ports,
+          hello.table_size,  hello.mask_limit,    hello.features};
 }
 
 }  // namespace orrery::api

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "common/msg/socket.h"
+#include "common/msg/switch_messages.h"
 #include "controller/api/peers.h"
 #include "controller/drivers/switch_link.h"
 #include "controller/rollout/agent_link.h"

@@ -1,4 +1,5 @@
-// Who is connected over a ROUTER socket: opaque identity <-> name, with the time of the last hello. A name has one identity, the newest.
+// Who is connected over a ROUTER socket: opaque identity <-> name, with the time of the last hello. A name has one
+// identity, the newest.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// At most so many messages per second and sender, counted in whole seconds. Memory is bounded: the counts are dropped each second, and beyond
-// `kMaxSenders` senders in one second the rest share one count.
+// At most so many messages per second and sender, counted in whole seconds. Memory is bounded: the counts are dropped
+// each second, and beyond `kMaxSenders` senders in one second the rest share one count.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,8 @@ Rollout::Rollout(const fabric::Graph& fabric, drivers::Driver& driver, AgentLink
       acks_(metrics.counter("orrery_rollout_plans_acknowledged_total", "Plans that agents acknowledged")),
       refusals_(metrics.counter("orrery_rollout_plans_refused_total", "Plans that agents refused or left unanswered")),
       rollbacks_(metrics.counter("orrery_rollout_plans_reverted_total", "Plans taken back as a whole")),
-      committed_plans_(metrics.counter("orrery_rollout_plans_committed_total", "Plans in force everywhere they concern")) {}
+      committed_plans_(
+          metrics.counter("orrery_rollout_plans_committed_total", "Plans in force everywhere they concern")) {}
 
 drivers::Revision Rollout::start(const std::vector<drivers::Flow>& flows, uint64_t now_ns) {
   now_ns_ = now_ns;
@@ -172,7 +173,14 @@ void Rollout::poll(uint64_t now_ns) {
 }
 
 void Rollout::renew(uint64_t now_ns) {
+  const bool expired = renewed_ns_ != 0 && now_ns >= renewed_ns_ + options_.lease_ns;
   renewed_ns_ = now_ns;
+  if (expired && committed_ &&
+      phase_ == Phase::kIdle) {  // this process was stopped for so long that everybody has dropped the plan
+    auto again = std::make_shared<Candidate>(*committed_);
+    again->revision = next_revision();
+    return begin(std::move(again), now_ns);
+  }
   if (network_.number != 0) driver_.renew(network_, options_.lease_ns);
   for (const auto& [host, status] : hosts_)
     if (status.has_flows)

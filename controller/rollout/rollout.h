@@ -72,6 +72,8 @@ class Rollout {
   // The newest revision network and hosts were told, or none (number 0).
   drivers::Revision revision() const { return {term_, newest_}; }
   bool settled() const { return phase_ == Phase::kIdle; }
+  // Hosts have not been told the newest plan yet.
+  bool in_network() const { return phase_ == Phase::kNetwork; }
   uint64_t term() const { return term_; }
   const std::map<std::string, HostStatus>& hosts() const { return hosts_; }
   // Why the driver cannot carry out a flow of the newest plan; null: it can.

@@ -1,0 +1,227 @@
+#include "controller/daemon/communicators.h"
+
+#include <algorithm>
+
+#include "common/abi/event_abi.h"
+#include "controller/forecast/traffic_model.h"
+
+namespace orrery::daemon {
+namespace {
+
+constexpr size_t kMaxCommunicators = 16'384;
+constexpr uint32_t kMaxRanks = 65'536;  // of one communicator
+constexpr size_t kMaxRanksTogether = 1u << 20;
+constexpr size_t kMaxLearned = 32;  // operations of one communicator
+constexpr size_t kMaxSignatures = 4096;
+constexpr size_t kMaxPairs = 1u << 16;          // of one communicator
+constexpr uint64_t kAssumedBytes = 1 << 20;     // of each ring flow before an operation was seen: only ratios matter
+constexpr uint64_t kEndingNs = 1'000'000'000;   // from the first rank that goes to forgetting the rest
+constexpr uint64_t kSilentNs = 60'000'000'000;  // agents state live communicators every second
+
+bool is_point_to_point(uint16_t op) {
+  return op == ORRERY_OP_SEND || op == ORRERY_OP_RECV;
+}
+
+// More by so much that a plan made for `planned` may be a bad one.
+bool outgrown(uint64_t planned, uint64_t bytes) {
+  return bytes > planned + planned / 4;
+}
+
+}  // namespace
+
+uint64_t Communicator::hosts_hash() const {
+  uint64_t hash = nranks;
+  for (const auto& [rank, member] : ranks) {
+    hash ^= std::hash<IpAddress>()(member.address) + rank;
+    hash *= 0xff51afd7ed558ccdull;
+    hash ^= hash >> 33;
+  }
+  return hash;
+}
+
+Communicator* CommunicatorBook::find(uint64_t comm_id) {
+  const auto found = communicators_.find(comm_id);
+  return found == communicators_.end() ? nullptr : &found->second;
+}
+
+void CommunicatorBook::touch(uint64_t comm_id, uint64_t now_ns) {
+  if (Communicator* communicator = find(comm_id)) communicator->seen_ns = now_ns;
+}
+
+Change CommunicatorBook::on_event(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns) {
+  return event.kind == msg::CommunicatorEvent::Kind::kGone ? leave(host, event, now_ns) : announce(host, event, now_ns);
+}
+
+Change CommunicatorBook::announce(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns) {
+  const fabric::Nic* nic = fabric_.find_nic(event.address);
+  const bool own_address = nic != nullptr && fabric_.node(nic->host).name == host;
+  auto found = communicators_.find(event.comm_id);
+  if (found != communicators_.end() && (found->second.nranks != event.nranks || found->second.gone != 0)) {
+    forget(found);  // the id lives again, as another communicator
+    found = communicators_.end();
+  }
+  const bool fits = communicators_.size() < kMaxCommunicators && rank_count_ < kMaxRanksTogether;
+  if (!own_address || event.nranks > kMaxRanks || (found == communicators_.end() && !fits)) {
+    ++refused_;
+    return Change::kNone;
+  }
+  Communicator& communicator = communicators_[event.comm_id];
+  communicator.comm_id = event.comm_id;
+  communicator.nranks = event.nranks;
+  communicator.seen_ns = now_ns;
+  const auto member = communicator.ranks.find(event.rank);
+  if (member != communicator.ranks.end()) {
+    refused_ += member->second.host != host;  // another host's rank stays where it is
+    return Change::kNone;
+  }
+  communicator.ranks[event.rank] = {event.address, host};
+  ++rank_count_;
+  if (!communicator.complete()) return Change::kNone;
+  complete(communicator);
+  return Change::kMembership;
+}
+
+Change CommunicatorBook::leave(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns) {
+  Communicator* communicator = find(event.comm_id);
+  if (communicator == nullptr) return Change::kNone;
+  const auto member = communicator->ranks.find(event.rank);
+  if (member == communicator->ranks.end() || member->second.host != host || member->second.gone) return Change::kNone;
+  member->second.gone = true;
+  if (communicator->gone++ == 0) communicator->gone_since_ns = now_ns;
+  return Change::kMembership;
+}
+
+void CommunicatorBook::complete(Communicator& communicator) {
+  const auto signature = signatures_.find(communicator.hosts_hash());
+  if (signature != signatures_.end()) {
+    communicator.assumed = false;
+    communicator.learned = signature->second;
+    for (const forecast::Operation& operation : communicator.learned) add_flows(communicator, operation, 0, nullptr);
+    return;
+  }
+  for (uint32_t rank = 0; rank < communicator.nranks; ++rank) {
+    const AddressPair pair = {communicator.ranks[rank].address,
+                              communicator.ranks[(rank + 1) % communicator.nranks].address};
+    const bool same_host = communicator.ranks[rank].host == communicator.ranks[(rank + 1) % communicator.nranks].host;
+    if (!same_host) communicator.pairs[pair] = kAssumedBytes;
+  }
+}
+
+Observation CommunicatorBook::on_intent(const std::string& host, const msg::Intent& intent, uint64_t now_ns) {
+  Communicator* communicator = find(intent.comm_id);
+  Observation observation;
+  if (communicator == nullptr || !communicator->complete()) return observation;
+  const auto member = communicator->ranks.find(intent.rank);
+  if (member == communicator->ranks.end() || member->second.host != host) {
+    ++refused_;
+    return observation;
+  }
+  communicator->seen_ns = now_ns;
+  if (intent.rank < communicator->observed_rank) {
+    communicator->observed_rank = intent.rank;
+    communicator->next_sequence = intent.sequence;
+  }
+  const bool observed = intent.rank == communicator->observed_rank && intent.sequence >= communicator->next_sequence;
+  if (!observed && !is_point_to_point(intent.op))
+    return observation;  // an end told later, or another rank's view of the same
+  observation.change = learn(*communicator, intent, observation.pairs);
+  if (!observed) return observation;
+  observation.counts = true;
+  communicator->next_sequence = intent.sequence + 1;
+  ++communicator->collectives;
+  communicator->bytes_total += intent.bytes;
+  communicator->last = {intent.op, intent.bytes, intent.peer};
+  return observation;
+}
+
+Change CommunicatorBook::learn(Communicator& communicator, const msg::Intent& intent, std::vector<AddressPair>& pairs) {
+  const forecast::Operation operation = {intent.op, intent.bytes, intent.peer};
+  if (communicator.assumed) {
+    for (auto& [pair, bytes] : communicator.pairs) bytes = 0;
+    communicator.assumed = false;
+  }
+  if (!is_point_to_point(intent.op)) {
+    const auto& known = communicator.learned;
+    if (std::find(known.begin(), known.end(), operation) == known.end() && known.size() < kMaxLearned) {
+      communicator.learned.push_back(operation);
+      if (signatures_.size() < kMaxSignatures || signatures_.contains(communicator.hosts_hash()))
+        signatures_[communicator.hosts_hash()] = communicator.learned;
+    }
+  }
+  return add_flows(communicator, operation, intent.rank, &pairs);
+}
+
+Change CommunicatorBook::add_flows(Communicator& communicator, const forecast::Operation& operation, uint32_t caller,
+                                   std::vector<AddressPair>* pairs) {
+  std::map<AddressPair, uint64_t> sent;
+  for (const forecast::RankFlow& flow :
+       forecast::flows_of(operation.op, operation.bytes, communicator.nranks, operation.peer, caller)) {
+    const Rank &src = communicator.ranks[flow.src_rank], &dst = communicator.ranks[flow.dst_rank];
+    if (src.host != dst.host) sent[{src.address, dst.address}] += flow.bytes;
+  }
+  Change change = Change::kNone;
+  for (const auto& [pair, bytes] : sent) {
+    if (pairs != nullptr) pairs->push_back(pair);
+    const auto known = communicator.pairs.find(pair);
+    if (known == communicator.pairs.end()) {
+      if (communicator.pairs.size() >= kMaxPairs) continue;
+      communicator.pairs[pair] = bytes;
+      change = Change::kMembership;  // a pair no plan has thought of: its connections may be about to be made
+    } else if (outgrown(known->second, bytes)) {
+      known->second = bytes;
+      change = std::max(change, Change::kUsage);
+    }
+  }
+  return change;
+}
+
+void CommunicatorBook::forget(std::map<uint64_t, Communicator>::iterator communicator) {
+  rank_count_ -= communicator->second.ranks.size();
+  communicators_.erase(communicator);
+}
+
+std::vector<uint64_t> CommunicatorBook::expire(uint64_t now_ns, const std::vector<std::string>& lost_hosts) {
+  std::vector<uint64_t> ids;
+  for (auto it = communicators_.begin(); it != communicators_.end();) {
+    const auto communicator = it++;
+    const Communicator& c = communicator->second;
+    const bool lost = !lost_hosts.empty() && std::any_of(c.ranks.begin(), c.ranks.end(), [&](const auto& rank) {
+      return std::binary_search(lost_hosts.begin(), lost_hosts.end(), rank.second.host);
+    });
+    const bool ended = c.gone != 0 && (c.gone == c.ranks.size() || now_ns >= c.gone_since_ns + kEndingNs);
+    if (!lost && !ended && now_ns < c.seen_ns + kSilentNs) continue;
+    ids.push_back(c.comm_id);
+    forget(communicator);
+  }
+  return ids;
+}
+
+void CommunicatorBook::restore(const state::SavedState& saved, uint64_t now_ns) {
+  for (const state::SavedSignature& s : saved.signatures) {
+    auto& operations = signatures_[s.hosts_hash];
+    if (operations.size() < kMaxLearned) operations.push_back({s.op, s.bytes, s.peer});
+  }
+  for (const state::SavedCommunicator& c : saved.communicators)
+    for (uint32_t rank = 0; rank < c.ranks.size(); ++rank) {
+      const fabric::Nic* nic = fabric_.find_nic(c.ranks[rank]);
+      if (nic == nullptr) continue;  // the topology file has changed; the communicator stays incomplete and ages out
+      const msg::CommunicatorEvent event{.comm_id = c.comm_id,
+                                         .rank = rank,
+                                         .nranks = static_cast<uint32_t>(c.ranks.size()),
+                                         .address = c.ranks[rank]};
+      announce(fabric_.node(nic->host).name, event, now_ns);
+    }
+}
+
+void CommunicatorBook::save(state::SavedState& out) const {
+  for (const auto& [id, communicator] : communicators_) {
+    if (!communicator.complete()) continue;
+    out.communicators.push_back({.comm_id = id});
+    for (const auto& [rank, member] : communicator.ranks) out.communicators.back().ranks.push_back(member.address);
+  }
+  for (const auto& [hash, operations] : signatures_)
+    for (const forecast::Operation& operation : operations)
+      out.signatures.push_back({hash, operation.op, operation.bytes, operation.peer});
+}
+
+}  // namespace orrery::daemon

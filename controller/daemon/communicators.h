@@ -1,0 +1,94 @@
+// Communicators as their ranks announced them, and what they were seen to do. Everything here comes from agents, who
+// have it from hostile processes: events are believed only of a host's own addresses, and all memory is bounded.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/msg/intent_messages.h"
+#include "controller/fabric/graph.h"
+#include "controller/forecast/forecaster.h"
+#include "controller/state/saved_state.h"
+
+namespace orrery::daemon {
+
+using AddressPair = std::pair<IpAddress, IpAddress>;  // sender, receiver
+
+struct Rank {
+  IpAddress address;
+  std::string host;
+  bool gone = false;
+};
+
+struct Communicator {
+  uint64_t comm_id = 0;
+  uint32_t nranks = 0;
+  std::map<uint32_t, Rank> ranks;            // announced ones
+  uint32_t gone = 0;                         // ranks
+  uint64_t gone_since_ns = 0;                // first rank that went
+  uint64_t seen_ns = 0;                      // last sign of life
+  std::map<AddressPair, uint64_t> pairs;     // different hosts that send to each other -> most bytes of one operation
+  bool assumed = true;                       // `pairs` is the ring assumed at announcement, no operation was seen yet
+  std::vector<forecast::Operation> learned;  // distinct operations that all ranks call alike
+  uint64_t collectives = 0;
+  uint64_t bytes_total = 0;
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  forecast::Operation last;
+  // Observation follows one rank: the lowest that has reported.
+  uint32_t observed_rank = 0xffffffff;
+  uint64_t next_sequence = 0;  // of the observed rank
+
+  bool complete() const { return nranks != 0 && ranks.size() == nranks && gone == 0; }
+  // Of the hosts in rank order: communicators placed alike do alike.
+  uint64_t hosts_hash() const;
+};
+
+// What a change means for the plan.
+enum class Change { kNone, kUsage, kMembership };
+
+struct Observation {
+  Change change = Change::kNone;
+  bool counts = false;             // a collective of the observed rank, for forecast and hit accounting
+  std::vector<AddressPair> pairs;  // it sends over; filled when it counts
+};
+
+class CommunicatorBook {
+ public:
+  explicit CommunicatorBook(const fabric::Graph& fabric) : fabric_(fabric) {}
+
+  Change on_event(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns);
+  Observation on_intent(const std::string& host, const msg::Intent& intent, uint64_t now_ns);
+  void touch(uint64_t comm_id, uint64_t now_ns);
+  // Ids of communicators that ended, lost a host or were silent too long; they are gone from the book.
+  std::vector<uint64_t> expire(uint64_t now_ns, const std::vector<std::string>& lost_hosts);
+
+  void restore(const state::SavedState& saved, uint64_t now_ns);
+  void save(state::SavedState& out) const;
+
+  const std::map<uint64_t, Communicator>& all() const { return communicators_; }
+  Communicator* find(uint64_t comm_id);
+  uint64_t refused() const { return refused_; }  // events that broke a rule or a bound
+
+ private:
+  Change announce(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns);
+  Change leave(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns);
+  void complete(Communicator& communicator);
+  Change learn(Communicator& communicator, const msg::Intent& intent, std::vector<AddressPair>& pairs);
+  Change add_flows(Communicator& communicator, const forecast::Operation& operation, uint32_t caller,
+                   std::vector<AddressPair>* pairs);
+  void forget(std::map<uint64_t, Communicator>::iterator communicator);
+
+  const fabric::Graph& fabric_;
+  std::map<uint64_t, Communicator> communicators_;
+  std::map<uint64_t, std::vector<forecast::Operation>> signatures_;  // by hosts_hash
+  size_t rank_count_ = 0;
+  uint64_t refused_ = 0;
+};
+
+}  // namespace orrery::daemon

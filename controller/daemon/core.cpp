@@ -1,0 +1,360 @@
+#include "controller/daemon/core.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/clock.h"
+#include "controller/daemon/answers.h"
+
+namespace orrery::daemon {
+namespace {
+
+const std::vector<double> kSecondBuckets = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1};
+constexpr double kNsPerSecond = 1e9;
+constexpr uint64_t kNsPerMs = 1'000'000;
+
+bool same(const drivers::Flow& a, const drivers::Flow& b) {
+  return a.flow_id == b.flow_id && a.tuple == b.tuple && a.path == b.path && a.backups == b.backups &&
+         a.release_offset_ns == b.release_offset_ns && a.pace_bps == b.pace_bps;
+}
+
+drivers::SwitchInfo info_of(const msg::SwitchHello& hello) {
+  return {hello.switch_name, hello.hash_function, hello.hash_seed, hello.ports,
+          hello.table_size,  hello.mask_limit,    hello.features};
+}
+
+}  // namespace
+
+Core::Core(CoreParts parts, CoreOptions options, uint64_t now_ns)
+    : fabric_(parts.fabric),
+      driver_(parts.driver),
+      options_(std::move(options)),
+      save_(std::move(parts.save)),
+      outside_problems_(std::move(parts.outside_problems)),
+      started_tai_ns_(tai_now_ns()),
+      hosts_(parts.fabric, now_ns),
+      communicators_(parts.fabric),
+      flows_(parts.fabric),
+      links_(parts.fabric),
+      rollout_(parts.fabric, parts.driver, parts.agents, parts.metrics, options_.rollout, parts.term),
+      windows_received_(parts.metrics.counter("orrery_daemon_windows_received_total", "Intent windows taken in")),
+      windows_lost_(
+          parts.metrics.counter("orrery_daemon_windows_lost_total", "Intent windows missing in the agents' sequences")),
+      forecast_hits_(parts.metrics.counter("orrery_forecast_operations_hit_total", "Operations that came as forecast")),
+      forecast_misses_(parts.metrics.counter("orrery_forecast_operations_missed_total",
+                                             "Operations that came otherwise than forecast")),
+      hits_metric_(parts.metrics.counter("orrery_daemon_plan_hits_total",
+                                         "Collectives that came within their forecast window on their planned paths")),
+      misses_metric_(parts.metrics.counter("orrery_daemon_plan_misses_total",
+                                           "Collectives that were forecast and came otherwise or elsewhere")),
+      planning_seconds_(
+          parts.metrics.histogram("orrery_planner_planning_duration_seconds", "Time the planner took", kSecondBuckets)),
+      announcement_seconds_(parts.metrics.histogram(
+          "orrery_daemon_announcement_delay_seconds",
+          "From a communicator's last announcement to its plan leaving for the hosts", kSecondBuckets)),
+      planned_flows_(parts.metrics.gauge("orrery_planner_planned_flows", "Flows in the plan")) {
+  for (const fabric::Node& node : fabric_.nodes())
+    if (node.kind == fabric::NodeKind::kSwitch) switches_[node.name] = {};
+  in_force_.plan = std::make_shared<planner::Plan>();
+  in_force_.flows_on_link.resize(fabric_.links().size());
+}
+
+void Core::want_plan(uint64_t due_ns) {
+  plan_due_ns_ = std::min(plan_due_ns_, due_ns);
+}
+
+void Core::want(Change change, uint64_t now_ns) {
+  if (change == Change::kMembership) want_plan(now_ns);
+  if (change == Change::kUsage) want_plan(now_ns + options_.coalesce_ns);
+}
+
+void Core::on_window(const msg::IntentWindow& window, uint64_t now_ns) {
+  const uint64_t lost_before = hosts_.all().find(window.host)->second.windows_lost;
+  const HostBook::Arrival arrival = hosts_.on_window(window, tai_now_ns());
+  if (arrival == HostBook::Arrival::kRepeated) return;
+  windows_received_.Increment();
+  windows_lost_.Increment(static_cast<double>(hosts_.all().find(window.host)->second.windows_lost - lost_before));
+  if (arrival == HostBook::Arrival::kRestarted && flows_.forget_host(window.host)) want(Change::kUsage, now_ns);
+  for (const msg::CommunicatorEvent& event : window.communicators) {
+    const Change change = communicators_.on_event(window.host, event, now_ns);
+    if (change == Change::kMembership && event.kind != msg::CommunicatorEvent::Kind::kGone) announced_ns_ = now_ns;
+    // Nobody waits for the end of a communicator.
+    want(event.kind == msg::CommunicatorEvent::Kind::kGone ? std::min(change, Change::kUsage) : change, now_ns);
+  }
+  for (const msg::FlowReport& report : window.flows) {
+    if (report.comm_id != 0) communicators_.touch(report.comm_id, now_ns);
+    if (flows_.on_report(window.host, report, now_ns)) want(Change::kUsage, now_ns);
+  }
+  for (const msg::Intent& intent : window.intents) {
+    const Observation observation = communicators_.on_intent(window.host, intent, now_ns);
+    want(observation.change, now_ns);
+    if (observation.counts) observe(intent, observation);
+  }
+}
+
+void Core::observe(const msg::Intent& intent, const Observation& observation) {
+  const auto as_forecast =
+      forecaster_.observe(intent.comm_id, {intent.op, intent.bytes, intent.peer}, intent.called_tai_ns);
+  if (!as_forecast) return;  // nothing was forecast: neither hit nor miss
+  (*as_forecast ? forecast_hits_ : forecast_misses_).Increment();
+  const bool hit = *as_forecast && took_planned_paths(intent.comm_id, observation.pairs);
+  ++(hit ? plan_hits_ : plan_misses_);
+  (hit ? hits_metric_ : misses_metric_).Increment();
+  Communicator& communicator = *communicators_.find(intent.comm_id);
+  ++(hit ? communicator.hits : communicator.misses);
+}
+
+bool Core::took_planned_paths(uint64_t comm_id, const std::vector<AddressPair>& pairs) {
+  for (const AddressPair& pair : pairs) {
+    const fabric::Path* planned = planned_path(pair_key(comm_id, pair.first, pair.second));
+    const auto flows = flows_.of_pair(comm_id, pair.first, pair.second);
+    if (planned == nullptr || planned->empty() || flows.empty()) return false;  // not seen is not proven
+    for (LiveFlow* flow : flows)
+      if (path_of(*flow) != *planned) return false;
+  }
+  return true;
+}
+
+const fabric::Path* Core::planned_path(const DemandKey& key) const {
+  const auto found = in_force_.index_by_key.find(key);
+  return found == in_force_.index_by_key.end() ? nullptr : &in_force_.plan->flows[found->second].path;
+}
+
+std::optional<fabric::Path> Core::path_of(LiveFlow& flow) {
+  if (flow.path_epoch == path_epoch_) return flow.path;
+  flow.path = driver_.path_of(flow.tuple);
+  if (!flow.path) flow.path = fabric_.ecmp_path(flow.tuple);
+  flow.path_epoch = path_epoch_;
+  return flow.path;
+}
+
+void Core::on_agent_connected(const msg::AgentHello& hello, uint64_t now_ns) {
+  spdlog::info("agent of host {} (version {}) connected", hello.host, hello.version);
+  hosts_.on_hello(hello, tai_now_ns());
+  rollout_.on_agent_connected(hello.host, now_ns);
+}
+
+void Core::on_agent_hello(const msg::AgentHello& hello, uint64_t) {
+  hosts_.on_hello(hello, tai_now_ns());
+}
+
+void Core::on_agent_gone(const std::string& host, uint64_t now_ns) {
+  spdlog::warn("agent of host {} is gone; its flows are unmanaged until it returns", host);
+  hosts_.on_gone(host, now_ns);
+  rollout_.on_agent_gone(host, now_ns);
+}
+
+void Core::on_agent_ack(const msg::Ack& ack, uint64_t now_ns) {
+  rollout_.on_ack(ack, now_ns);
+}
+
+void Core::on_switch_connected(const msg::SwitchHello& hello, uint64_t now_ns) {
+  spdlog::info("switch {} (version {}) connected", hello.switch_name, hello.version);
+  on_switch_hello(hello, now_ns);
+  switches_[hello.switch_name].rules = 0;
+  if (drivers::SwitchEvents* events = driver_.switch_events()) events->on_switch_connected(info_of(hello));
+  ++path_epoch_;
+  rolled_out_.clear();  // what could not go through this switch before may now
+  want(Change::kUsage, now_ns);
+}
+
+void Core::on_switch_hello(const msg::SwitchHello& hello, uint64_t) {
+  SwitchRecord& record = switches_[hello.switch_name];
+  record.connected = true;
+  record.last_seen_tai_ns = tai_now_ns();
+  record.table_size = hello.table_size;
+}
+
+void Core::on_switch_gone(const std::string& name, uint64_t) {
+  spdlog::warn("the agent of switch {} is gone; it forwards by what it has until the lease ends, then by ECMP", name);
+  switches_[name].connected = false;
+  if (drivers::SwitchEvents* events = driver_.switch_events()) events->on_switch_gone(name);
+  ++path_epoch_;
+}
+
+void Core::on_switch_ack(const msg::Ack& ack, uint64_t) {
+  SwitchRecord& record = switches_[ack.name];
+  if (ack.accepted) record.rule_revision = ack.revision;
+  record.rules = ack.entries;
+  record.refusal = ack.accepted ? "" : ack.reason;
+  if (drivers::SwitchEvents* events = driver_.switch_events())
+    events->on_switch_ack({ack.name, {ack.term, ack.revision}, ack.accepted, ack.reason, ack.entries});
+  ++path_epoch_;
+}
+
+void Core::on_telemetry(const msg::SwitchTelemetry& telemetry, uint64_t now_ns) {
+  switches_[telemetry.switch_name].last_seen_tai_ns = tai_now_ns();
+  for (const msg::PathEvent& event : telemetry.events)
+    spdlog::warn("switch {}: {} {}", telemetry.switch_name, event.port, event.detail);
+  if (!links_.on_telemetry(telemetry)) return;
+  ++path_epoch_;
+  want_plan(now_ns);
+}
+
+void Core::step(uint64_t now_ns) {
+  rollout_.poll(now_ns);
+  expire(now_ns);
+  if (now_ns >= plan_due_ns_) plan(now_ns);
+  settle(now_ns);
+}
+
+int Core::wait_ms(uint64_t now_ns, int limit) const {
+  if (plan_due_ns_ <= now_ns) return 0;
+  return static_cast<int>(
+      std::min<uint64_t>((plan_due_ns_ - now_ns + kNsPerMs - 1) / kNsPerMs, static_cast<uint64_t>(limit)));
+}
+
+void Core::expire(uint64_t now_ns) {
+  std::vector<std::string> lost;  // gone for a lease after the one in which it was silent
+  for (const auto& [name, host] : hosts_.all())
+    if (!host.connected && now_ns >= host.gone_since_ns + options_.rollout.lease_ns) lost.push_back(name);
+  const std::vector<uint64_t> ended = communicators_.expire(now_ns, lost);
+  for (const uint64_t id : ended) forecaster_.forget(id);
+  if (!ended.empty() || flows_.expire(now_ns)) want(Change::kUsage, now_ns);
+  for (const std::string& host : lost)
+    if (flows_.forget_host(host)) want(Change::kUsage, now_ns);
+}
+
+void Core::plan(uint64_t now_ns) {
+  plan_due_ns_ = UINT64_MAX;
+  const drivers::Capabilities capable = driver_.capabilities();
+  const DemandRules rules = {.moves_live_flows = capable.moves_live_flows || !capable.applies,
+                             .options = options_.planner};
+  const auto current = [this](uint64_t flow_id) -> fabric::Path {
+    const auto found = in_force_.index.find(flow_id);
+    if (found == in_force_.index.end()) return {};
+    const fabric::Path& path = in_force_.plan->flows[found->second].path;
+    const bool usable =
+        std::all_of(path.begin(), path.end(), [this](fabric::LinkId link) { return fabric_.link(link).usable(); });
+    return usable ? path : fabric::Path();
+  };
+  Demands demands = build_demands(
+      fabric_, communicators_, flows_, flow_ids_, rules, [this](LiveFlow& flow) { return path_of(flow); }, current);
+  const uint64_t begin_ns = monotonic_now_ns();
+  auto made = cache_.plan(demands.snapshot);
+  const uint64_t planning_ns = monotonic_now_ns() - begin_ns;
+  planning_seconds_.Observe(static_cast<double>(planning_ns) / kNsPerSecond);
+  if (!made) {
+    planning_problem_ = made.error().message;
+    spdlog::error("cannot plan: {}; the last plan stays in force", planning_problem_);
+    return;
+  }
+  planning_problem_.clear();
+  adopt(std::move(demands), *std::move(made), planning_ns);
+  std::vector<drivers::Flow> flows = flows_to_roll_out();
+  if (std::equal(flows.begin(), flows.end(), rolled_out_.begin(), rolled_out_.end(), same)) {
+    announced_ns_ = 0;
+    return;
+  }
+  rollout_.start(flows, now_ns);
+  rolled_out_ = std::move(flows);
+  ++path_epoch_;
+}
+
+void Core::adopt(Demands demands, std::shared_ptr<const planner::Plan> plan, uint64_t planning_ns) {
+  in_force_.demands = std::move(demands);
+  in_force_.plan = std::move(plan);
+  in_force_.index.clear();
+  in_force_.index_by_key.clear();
+  std::fill(in_force_.flows_on_link.begin(), in_force_.flows_on_link.end(), 0);
+  for (size_t i = 0; i < in_force_.plan->flows.size(); ++i) {
+    in_force_.index[in_force_.plan->flows[i].flow_id] = i;
+    in_force_.index_by_key[in_force_.demands.keys[i]] = i;
+    for (const fabric::LinkId link : in_force_.plan->flows[i].path) ++in_force_.flows_on_link[link];
+  }
+  in_force_.planned_at_tai_ns = tai_now_ns();
+  in_force_.planning_ns = planning_ns;
+  flow_ids_.keep_only(in_force_.demands.keys);
+  planned_flows_.Set(static_cast<double>(in_force_.plan->flows.size()));
+}
+
+std::vector<drivers::Flow> Core::flows_to_roll_out() const {
+  std::vector<drivers::Flow> flows;
+  for (size_t i = 0; i < in_force_.plan->flows.size(); ++i) {
+    const planner::FlowDemand& demand = in_force_.demands.snapshot.flows[i];
+    const planner::FlowAssignment& assigned = in_force_.plan->flows[i];
+    const DemandKey& key = in_force_.demands.keys[i];
+    const bool exists = key.tuple.src_port != 0;
+    if (exists && !demand.fixed.empty()) continue;  // stays where it is; nobody has to do anything
+    drivers::Flow flow{.flow_id = demand.flow_id, .comm_id = demand.comm_id, .src = demand.src, .dst = demand.dst};
+    flow.tuple = {demand.src, demand.dst, 0, 0, 6};
+    if (exists) flow.tuple = key.tuple;
+    flow.protocol = flow.tuple.protocol;
+    flow.path = assigned.path;
+    flow.backups = assigned.backups;
+    flow.release_offset_ns = assigned.release_offset_ns;
+    flow.pace_bps = assigned.pace_bps;
+    flows.push_back(std::move(flow));
+  }
+  return flows;
+}
+
+void Core::settle(uint64_t now_ns) {
+  for (const rollout::Outcome& outcome : rollout_.take_outcomes()) {
+    ++path_epoch_;
+    if (outcome.committed && !outcome.rollback) {
+      rollout_problem_.clear();
+      save();
+    }
+    if (outcome.committed) continue;
+    rollout_problem_ = fmt::format("plan {} was taken back: {}", outcome.revision.number, outcome.reason);
+    rolled_out_.clear();
+    want_plan(now_ns + options_.retry_ns);
+  }
+  if (announced_ns_ != 0 && !rollout_.in_network()) {
+    announcement_seconds_.Observe(static_cast<double>(monotonic_now_ns() - announced_ns_) / kNsPerSecond);
+    announced_ns_ = 0;
+  }
+}
+
+void Core::save() const {
+  if (!save_) return;
+  state::SavedState saved;
+  saved.next_flow_id = flow_ids_.next();
+  for (size_t i = 0; i < in_force_.plan->flows.size(); ++i) {
+    const planner::FlowDemand& demand = in_force_.demands.snapshot.flows[i];
+    saved.flows.push_back({demand.flow_id, demand.comm_id, in_force_.demands.keys[i].tuple,
+                           fabric_.path_names(in_force_.plan->flows[i].path), demand.bytes});
+  }
+  communicators_.save(saved);
+  save_(std::move(saved));
+}
+
+void Core::restore(const state::SavedState& saved, uint64_t now_ns) {
+  communicators_.restore(saved, now_ns);
+  flow_ids_.set_next(saved.next_flow_id);
+  auto plan = std::make_shared<planner::Plan>();
+  Demands demands;
+  for (const state::SavedFlow& flow : saved.flows) {
+    fabric::Path path;
+    for (const std::string& name : flow.path)
+      if (const auto link = fabric_.find_link(name)) path.push_back(*link);
+    if (path.size() != flow.path.size()) continue;  // the topology file has changed: planned anew
+    const DemandKey key = {flow.comm_id, flow.tuple};
+    flow_ids_.restore(key, flow.flow_id);
+    if (flow.tuple.src_port != 0) flows_.restore(flow.tuple, flow.bytes, now_ns);
+    demands.keys.push_back(key);
+    demands.snapshot.flows.push_back({.flow_id = flow.flow_id,
+                                      .comm_id = flow.comm_id,
+                                      .src = flow.tuple.src,
+                                      .dst = flow.tuple.dst,
+                                      .bytes = flow.bytes});
+    plan->flows.push_back({.flow_id = flow.flow_id, .path = std::move(path)});
+  }
+  plan->link_bytes.resize(fabric_.links().size());
+  adopt(std::move(demands), std::move(plan), 0);
+  if (!in_force_.plan->flows.empty() || !communicators_.all().empty()) {
+    spdlog::info("restored {} communicators and {} planned flows of the last run", communicators_.all().size(),
+                 in_force_.plan->flows.size());
+    want_plan(now_ns);
+  }
+}
+
+msg::Response Core::answer(const msg::Request& request, uint64_t now_ns) {
+  return Answers(*this, now_ns).answer(request);
+}
+
+}  // namespace orrery::daemon

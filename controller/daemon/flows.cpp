@@ -1,0 +1,116 @@
+#include "controller/daemon/flows.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace orrery::daemon {
+namespace {
+constexpr size_t kMaxFlows = 262'144;
+constexpr uint64_t kDoubtNs = 5'000'000'000;
+constexpr uint64_t kMuchChanged = 4;  // times heavier or lighter
+}  // namespace
+
+bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report, uint64_t now_ns) {
+  const auto found = flows_.find(report.tuple);
+  if (report.kind == msg::FlowReport::Kind::kGone)
+    return found != flows_.end() && found->second.host == host && erase(found);
+  const fabric::Nic* src = fabric_.find_nic(report.tuple.src);
+  if (src == nullptr || fabric_.node(src->host).name != host) {
+    ++refused_;
+    return false;
+  }
+  const fabric::Nic* dst = fabric_.find_nic(report.tuple.dst);
+  if (dst == nullptr || dst->host == src->host) return false;  // leaves the fabric, or never enters it
+  if (found == flows_.end() && flows_.size() >= kMaxFlows) {
+    ++refused_;
+    return false;
+  }
+  LiveFlow& flow = flows_[report.tuple];
+  if (report.kind == msg::FlowReport::Kind::kBorn || report.tx_bytes < flow.tx_bytes)
+    flow = {};  // a new connection with an old tuple
+  const bool was_plain = is_plain(flow);
+  flow.tuple = report.tuple;
+  flow.host = host;
+  flow.doubtful_until_ns = 0;
+  flow.comm_id = report.comm_id;
+  if (report.flow_id != 0) flow.plan_flow_id = report.flow_id;
+  flow.tx_bytes = report.tx_bytes;
+  const bool weight_changed = weigh(flow, now_ns);
+  return was_plain != is_plain(flow) || (is_plain(flow) && weight_changed);
+}
+
+bool FlowBook::weigh(LiveFlow& flow, uint64_t now_ns) {
+  if (flow.tx_bytes < kPlainRealBytes) return false;
+  if (flow.weight_bytes == 0) {
+    flow.weight_bytes = kPlainRealBytes;
+    flow.period_start_ns = now_ns;
+    flow.period_start_bytes = flow.tx_bytes;
+    return true;
+  }
+  if (now_ns < flow.period_start_ns + kWeightPeriodNs) return false;
+  const uint64_t sent = (flow.tx_bytes - flow.period_start_bytes) * kWeightPeriodNs /
+                        std::max<uint64_t>(now_ns - flow.period_start_ns, 1);
+  flow.period_start_ns = now_ns;
+  flow.period_start_bytes = flow.tx_bytes;
+  const uint64_t weight = std::bit_ceil(std::clamp<uint64_t>(sent, kPlainRealBytes, uint64_t{1} << 50));
+  if (weight < flow.weight_bytes * kMuchChanged && flow.weight_bytes < weight * kMuchChanged) return false;
+  flow.weight_bytes = weight;
+  return true;
+}
+
+void FlowBook::restore(const FiveTuple& tuple, uint64_t weight_bytes, uint64_t now_ns) {
+  const fabric::Nic* src = fabric_.find_nic(tuple.src);
+  if (src == nullptr || fabric_.find_nic(tuple.dst) == nullptr || flows_.size() >= kMaxFlows) return;
+  LiveFlow flow{
+      .tuple = tuple, .host = fabric_.node(src->host).name, .tx_bytes = kPlainRealBytes, .weight_bytes = weight_bytes};
+  flow.period_start_ns = now_ns;
+  flow.period_start_bytes = kPlainRealBytes;
+  flow.doubtful_until_ns = now_ns + kDoubtNs;
+  flows_[tuple] = flow;
+  ++doubtful_;
+}
+
+bool FlowBook::expire(uint64_t now_ns) {
+  if (doubtful_ == 0) return false;
+  bool plain = false;
+  doubtful_ = 0;
+  for (auto it = flows_.begin(); it != flows_.end();) {
+    const auto flow = it++;
+    if (flow->second.doubtful_until_ns == 0) continue;
+    if (now_ns >= flow->second.doubtful_until_ns)
+      plain |= erase(flow);
+    else
+      ++doubtful_;
+  }
+  return plain;
+}
+
+bool FlowBook::erase(std::map<FiveTuple, LiveFlow>::iterator flow) {
+  const bool plain = is_plain(flow->second);
+  flows_.erase(flow);
+  return plain;
+}
+
+bool FlowBook::forget_host(const std::string& host) {
+  bool plain = false;
+  for (auto it = flows_.begin(); it != flows_.end();) {
+    const auto flow = it++;
+    if (flow->second.host == host) plain |= erase(flow);
+  }
+  return plain;
+}
+
+std::vector<LiveFlow*> FlowBook::of_pair(uint64_t comm_id, const IpAddress& src, const IpAddress& dst) {
+  std::vector<LiveFlow*> found;
+  for (auto it = flows_.lower_bound(FiveTuple{src, dst, 0, 0, 0});
+       it != flows_.end() && it->first.src == src && it->first.dst == dst; ++it)
+    if (it->second.comm_id == comm_id && it->second.tx_bytes >= kRealBytes) found.push_back(&it->second);
+  std::sort(found.begin(), found.end(), [](const LiveFlow* a, const LiveFlow* b) { return a->tx_bytes > b->tx_bytes; });
+  // What carries next to nothing beside the pair's largest is control traffic.
+  const auto small = std::find_if(found.begin(), found.end(),
+                                  [&](const LiveFlow* flow) { return flow->tx_bytes < found.front()->tx_bytes / 16; });
+  found.erase(small, found.end());
+  return found;
+}
+
+}  // namespace orrery::daemon

@@ -1,0 +1,68 @@
+// Flows that exist, as the agents of their senders report them. Memory is bounded; a report is believed only of a
+// host's own address.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ip_address.h"
+#include "common/msg/intent_messages.h"
+#include "controller/fabric/graph.h"
+
+namespace orrery::daemon {
+
+struct LiveFlow {
+  FiveTuple tuple;
+  uint64_t comm_id = 0;       // 0: of no communicator
+  uint64_t plan_flow_id = 0;  // of the plan that chose its source port
+  std::string host;
+  uint64_t tx_bytes = 0;
+  uint64_t weight_bytes = 0;  // what it sends in kWeightPeriodNs, rounded up to a power of two
+  uint64_t period_start_ns = 0;
+  uint64_t period_start_bytes = 0;
+  // Cache of the path it takes, valid for one epoch of link states and rules.
+  std::optional<fabric::Path> path;
+  uint64_t path_epoch = 0;
+  uint64_t doubtful_until_ns = 0;  // not 0: known from the last run only, gone unless reported by then
+};
+
+class FlowBook {
+ public:
+  static constexpr uint64_t kWeightPeriodNs = 2'000'000'000;
+  static constexpr uint64_t kRealBytes =
+      64 * 1024;  // of a communicator's flow that counts: less is bootstrap and control
+  static constexpr uint64_t kPlainRealBytes = 1 << 20;  // the same where no communicator is known
+
+  explicit FlowBook(const fabric::Graph& fabric) : fabric_(fabric) {}
+
+  // Whether the plan should be looked at again: a plain flow became real, changed its weight much, or went.
+  bool on_report(const std::string& host, const msg::FlowReport& report, uint64_t now_ns);
+  // A plain flow that the plan of the last run had.
+  void restore(const FiveTuple& tuple, uint64_t weight_bytes, uint64_t now_ns);
+  // Forgets restored flows that nobody reports. Whether there were any.
+  bool expire(uint64_t now_ns);
+  // The same for all flows that a host reported.
+  bool forget_host(const std::string& host);
+
+  // Flows from `src` to `dst` with real bytes that belong to the communicator, the one that sent most first; nothing
+  // when there is none.
+  std::vector<LiveFlow*> of_pair(uint64_t comm_id, const IpAddress& src, const IpAddress& dst);
+  std::map<FiveTuple, LiveFlow>& all() { return flows_; }
+  const std::map<FiveTuple, LiveFlow>& all() const { return flows_; }
+  static bool is_plain(const LiveFlow& flow) { return flow.comm_id == 0 && flow.weight_bytes != 0; }
+  uint64_t refused() const { return refused_; }
+
+ private:
+  bool weigh(LiveFlow& flow, uint64_t now_ns);
+  bool erase(std::map<FiveTuple, LiveFlow>::iterator flow);
+
+  const fabric::Graph& fabric_;
+  std::map<FiveTuple, LiveFlow> flows_;  // ordered by source and destination address first
+  size_t doubtful_ = 0;                  // restored flows not yet reported or forgotten
+  uint64_t refused_ = 0;
+};
+
+}  // namespace orrery::daemon
