@@ -1,0 +1,123 @@
+#include "controller/daemon/controller.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
+
+#include <cerrno>
+
+#include "common/base/clock.h"
+#include "controller/drivers/dry_run_driver.h"
+#include "controller/drivers/ebpf/ebpf_driver.h"
+#include "controller/drivers/entropy_driver.h"
+#include "controller/drivers/registry.h"
+#include "controller/fabric/topology.h"
+
+namespace orrery::daemon {
+namespace {
+
+constexpr int kStepMs = 50;
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kWatchdogNs = 1'000'000'000;
+
+CoreOptions core_options(const ControllerSettings& settings) {
+  CoreOptions options;
+  options.version = ORRERY_VERSION;
+  options.planner = {
+      .backups = settings.backups, .stagger = settings.stagger, .move_penalty_percent = settings.move_penalty_percent};
+  options.rollout.lease_ns = settings.lease_ms * kNsPerMs;
+  options.rollout.renew_ns = options.rollout.lease_ns / 3;
+  options.rollout.host_timeout_ns = settings.ack_timeout_ms * kNsPerMs;
+  options.coalesce_ns = settings.coalesce_ms * kNsPerMs;
+  options.retry_ns = settings.retry_ms * kNsPerMs;
+  return options;
+}
+
+Result<UniqueFd> block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  UniqueFd fd(signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!fd) return system_error("signalfd", errno);
+  return fd;
+}
+
+}  // namespace
+
+Controller::Controller(fabric::Graph fabric, std::unique_ptr<state::Store> store)
+    : fabric_(std::move(fabric)), store_(std::move(store)) {}
+Controller::~Controller() = default;
+
+Result<std::unique_ptr<Controller>> Controller::create(const ControllerSettings& settings,
+                                                       telemetry::Metrics& metrics) {
+  ORRERY_ASSIGN(const fabric::Topology topology, fabric::load_topology(settings.topology_file));
+  ORRERY_ASSIGN(UniqueFd signals, block_signals());  // before threads start, which inherit the mask
+  std::unique_ptr<Controller> controller(
+      new Controller(fabric::Graph::build(topology), state::Store::open(settings.state_file)));
+  controller->signals_ = std::move(signals);
+  ORRERY_TRY(controller->build(settings, metrics));
+  return controller;
+}
+
+Status Controller::build(const ControllerSettings& settings, telemetry::Metrics& metrics) {
+  api::Settings api_settings{settings.intents_endpoint, settings.agents_endpoint, settings.switches_endpoint,
+                             settings.control_endpoint};
+  ORRERY_ASSIGN(api_settings.security, msg::load_security(settings.security));
+  api_settings.allow_list_file = settings.allow_list_file;
+  api_settings.peer_timeout_ns = settings.lease_ms * kNsPerMs;
+  api_settings.messages_per_second = settings.messages_per_second;
+  ORRERY_ASSIGN(api_, api::Api::create(context_, fabric_, metrics, api_settings));
+  ORRERY_ASSIGN(driver_, make_driver(settings));
+  const auto problems = [this](uint64_t now_ns) {
+    std::vector<std::string> sentences = api_->complaints(now_ns);
+    if (const std::string problem = store_->problem(); !problem.empty()) sentences.push_back(problem);
+    return sentences;
+  };
+  CoreParts parts{fabric_, *driver_,       api_->agents(),
+                  metrics, store_->term(), [this](state::SavedState saved) { store_->save(std::move(saved)); },
+                  problems};
+  core_ = std::make_unique<Core>(std::move(parts), core_options(settings), monotonic_now_ns());
+  core_->restore(store_->loaded(), monotonic_now_ns());
+  return {};
+}
+
+Result<std::unique_ptr<drivers::Driver>> Controller::make_driver(const ControllerSettings& settings) {
+  using Made = Result<std::unique_ptr<drivers::Driver>>;
+  drivers::Registry registry;
+  registry.add("entropy", [&]() -> Made {
+    return std::unique_ptr<drivers::Driver>(std::make_unique<drivers::EntropyDriver>(
+        fabric_, drivers::PortRange{settings.src_port_first, settings.src_port_last}));
+  });
+  registry.add("ebpf", [&]() -> Made {
+    return std::unique_ptr<drivers::Driver>(std::make_unique<drivers::ebpf::EbpfDriver>(fabric_, api_->switches()));
+  });
+  registry.add("dry-run",
+               []() -> Made { return std::unique_ptr<drivers::Driver>(std::make_unique<drivers::DryRunDriver>()); });
+  return registry.make(settings.driver);
+}
+
+Status Controller::run() {
+  spdlog::info("term {}: {} hosts, {} links, driver {}", store_->term(), fabric_.nics().size(), fabric_.links().size(),
+               driver_->name());
+  uint64_t alive_ns = 0;
+  while (true) {
+    core_->step(monotonic_now_ns());
+    signalfd_siginfo signal{};
+    if (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) break;
+    const uint64_t now_ns = monotonic_now_ns();
+    if (now_ns >= alive_ns + kWatchdogNs) {
+      sd_notify(0, "WATCHDOG=1");
+      alive_ns = now_ns;
+    }
+    ORRERY_TRY(api_->serve(*core_, core_->wait_ms(now_ns, kStepMs)));
+  }
+  spdlog::info("stopping: the plan is withdrawn");
+  core_->withdraw();
+  store_->flush();
+  return {};
+}
+
+}  // namespace orrery::daemon
