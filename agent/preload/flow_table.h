@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "agent/preload/endpoint.h"
 #include "agent/preload/process.h"
 
 namespace orrery::preload {
@@ -16,11 +17,6 @@ namespace orrery::preload {
 inline constexpr int kMaxDescriptors = 65536;
 inline constexpr uint32_t kMaxFlows = 8192;
 inline constexpr uint16_t kNoOrdinal = 0xfffe;  // matches no plan entry but those for all ordinals
-
-struct Endpoint {
-  uint8_t address[16];  // network byte order, IPv4 as v4-mapped
-  uint16_t port;        // host byte order
-};
 
 struct Flow {
   uint32_t references;  // descriptors; 0 when free
@@ -59,11 +55,6 @@ inline Flow* flow_of(int fd) {
   return index != 0 ? &flows[index - 1] : nullptr;
 }
 
-// False for anything but IPv4 and IPv6.
-bool to_endpoint(const sockaddr* address, socklen_t bytes, Endpoint* out);
-bool is_loopback(const Endpoint& endpoint);
-// Host byte order; false when the endpoint is not IPv4.
-bool to_v4(const Endpoint& endpoint, uint32_t* out);
 bool is_tcp(int fd);
 // How many connections this process had asked of that peer before; counts this one.
 uint16_t next_ordinal(const Endpoint& remote);

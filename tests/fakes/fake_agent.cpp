@@ -1,0 +1,224 @@
+#include "tests/fakes/fake_agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+
+#include "common/base/clock.h"
+
+namespace orrery::fakes {
+
+struct FakeAgent::Session {
+  UniqueFd connection;
+  bool answered = false;
+  std::optional<shm::AgentSegment> segment;
+  std::optional<shm::PlanTable> plan;
+  shm::SharedMemory garbage;
+};
+
+namespace {
+
+constexpr uint32_t kPlanCapacity = 64;
+
+shm::SharedMemory garbage_table() {
+  auto memory =
+      shm::SharedMemory::create("garbage-plan", shm::plan_table_bytes(kPlanCapacity), shm::PeerAccess::kReadOnly);
+  std::mt19937_64 random(7);
+  auto* words = static_cast<uint64_t*>(memory->data());
+  for (size_t i = 0; i < memory->bytes() / 8; ++i) words[i] = random();
+  auto* header = static_cast<orrery_plan_header*>(memory->data());
+  header->magic = ORRERY_PLAN_MAGIC;
+  header->abi_version = ORRERY_ABI_VERSION;
+  header->capacity = kPlanCapacity;
+  header->sequence &= ~1u;
+  header->valid_until_ns = ~uint64_t{0};
+  // Every second entry speaks of the peer that the tests connect to.
+  const uint8_t peer[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, 0, 2};
+  for (uint32_t i = 0; i < kPlanCapacity; i += 2) {
+    orrery_plan_entry& entry = shm::plan_entries(header)[i];
+    std::memcpy(entry.remote_address, peer, 16);
+    entry.protocol = 6;
+    entry.ordinal = ORRERY_PLAN_ANY_ORDINAL;
+  }
+  return *std::move(memory);
+}
+
+void send_reply(int fd, const orrery_attach_reply& reply, int segment, int plan) {
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * 2)] = {};
+  iovec data{const_cast<orrery_attach_reply*>(&reply), sizeof(reply)};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  if (segment >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * 2);
+    const int fds[2] = {segment, plan};
+    std::memcpy(CMSG_DATA(rights), fds, sizeof(fds));
+  }
+  sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+
+}  // namespace
+
+FakeAgent::FakeAgent(std::string path, FakeAgentOptions options)
+    : path_(std::move(path)), options_(std::move(options)) {
+  unlink(path_.c_str());
+  listener_ = UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path_.c_str(), sizeof(address.sun_path) - 1);
+  int stop[2];
+  if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      listen(listener_.get(), 16) != 0 || pipe2(stop, O_CLOEXEC) != 0)
+    throw std::runtime_error("fake agent: cannot listen on " + path_ + ": " + std::strerror(errno));
+  stop_read_ = UniqueFd(stop[0]);
+  stop_write_ = UniqueFd(stop[1]);
+  thread_ = std::thread([this] { serve(); });
+}
+
+FakeAgent::~FakeAgent() {
+  stop_write_.reset();
+  thread_.join();
+}
+
+void FakeAgent::serve() {
+  for (;;) {
+    std::vector<pollfd> waiting{{stop_read_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    {
+      std::lock_guard lock(mutex_);
+      for (auto& session : sessions_) waiting.push_back({session->connection.get(), POLLIN, 0});
+    }
+    poll(waiting.data(), waiting.size(), 2);
+    if (waiting[0].revents != 0) return;
+    std::lock_guard lock(mutex_);
+    for (auto& session : sessions_) drain(*session);
+    for (size_t i = waiting.size(); i-- > 2;)
+      if (waiting[i].revents != 0 && !read_doorbells(*sessions_[i - 2])) {
+        drain(*sessions_[i - 2]);
+        sessions_.erase(sessions_.begin() + static_cast<long>(i) - 2);
+        ++hang_ups_;
+      }
+    if (waiting[1].revents != 0) accept_one();
+  }
+}
+
+void FakeAgent::accept_one() {
+  auto session = std::make_unique<Session>();
+  session->connection = UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (session->connection) sessions_.push_back(std::move(session));
+}
+
+void FakeAgent::answer(Session& session) {
+  session.answered = true;
+  orrery_attach_reply reply{};
+  reply.magic = ORRERY_ATTACH_MAGIC;
+  reply.status = options_.status;
+  reply.abi_version = options_.abi_version;
+  if (options_.status != ORRERY_ATTACH_OK) return send_reply(session.connection.get(), reply, -1, -1);
+  session.segment = shm::AgentSegment::create(options_.shape).value();
+  session.segment->mark_alive(monotonic_now_ns());
+  session.plan = shm::PlanTable::create(kPlanCapacity).value();
+  if (options_.lease_ns != 0)
+    (void)session.plan->publish(options_.plan,
+                                {.term = 1, .revision = 1, .valid_until_ns = monotonic_now_ns() + options_.lease_ns});
+  int plan = session.plan->fd();
+  if (options_.garbage_plan) {
+    session.garbage = garbage_table();
+    plan = session.garbage.fd();
+  }
+  reply.segment_bytes = static_cast<uint32_t>(session.segment->bytes());
+  reply.plan_bytes = static_cast<uint32_t>(session.plan->bytes());
+  reply.flowlet_gap_ns = options_.flowlet_gap_ns;
+  reply.hold_cap_ns = options_.hold_cap_ns;
+  send_reply(session.connection.get(), reply, session.segment->fd(), plan);
+  ++attachments_;
+}
+
+bool FakeAgent::read_doorbells(Session& session) {
+  orrery_attach_request request;
+  for (;;) {
+    const ssize_t got = recv(session.connection.get(), &request, sizeof(request), MSG_DONTWAIT);
+    if (got < 0) return errno == EAGAIN;
+    if (got == 0) return false;
+    if (!session.answered && got == sizeof(request) && request.magic == ORRERY_ATTACH_MAGIC && options_.answers)
+      answer(session);
+    else if (got == 1)
+      ++doorbells_;
+  }
+}
+
+void FakeAgent::drain(Session& session) {
+  if (!session.segment) return;
+  const uint64_t now = monotonic_now_ns();
+  if (options_.stamps) session.segment->mark_alive(now);
+  const auto result =
+      session.segment->drain(1'000'000, now, [&](const orrery_event& event) { events_.push_back(event); });
+  dropped_ += result.dropped;
+}
+
+std::vector<orrery_event> FakeAgent::events() const {
+  std::lock_guard lock(mutex_);
+  return events_;
+}
+
+std::vector<orrery_event> FakeAgent::events_of(uint32_t type) const {
+  std::vector<orrery_event> chosen;
+  for (const orrery_event& event : events())
+    if (event.type == type) chosen.push_back(event);
+  return chosen;
+}
+
+std::optional<shm::FlowSample> FakeAgent::flow(uint32_t slot) const {
+  std::lock_guard lock(mutex_);
+  for (size_t i = sessions_.size(); i-- > 0;)
+    if (sessions_[i]->segment) return sessions_[i]->segment->read_flow(slot);
+  return std::nullopt;
+}
+
+uint64_t FakeAgent::dropped() const {
+  std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+int FakeAgent::attachments() const {
+  std::lock_guard lock(mutex_);
+  return attachments_;
+}
+
+int FakeAgent::doorbells() const {
+  std::lock_guard lock(mutex_);
+  return doorbells_;
+}
+
+int FakeAgent::hang_ups() const {
+  std::lock_guard lock(mutex_);
+  return hang_ups_;
+}
+
+void FakeAgent::publish(const std::vector<orrery_plan_entry>& entries, uint64_t lease_ns) {
+  std::lock_guard lock(mutex_);
+  for (auto& session : sessions_)
+    if (session->plan)
+      (void)session->plan->publish(entries,
+                                   {.term = 1, .revision = 2, .valid_until_ns = monotonic_now_ns() + lease_ns});
+}
+
+bool FakeAgent::wait_for(const std::function<bool()>& done) const {
+  for (int i = 0; i < 4000; ++i) {
+    if (done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+}  // namespace orrery::fakes

@@ -1,0 +1,33 @@
+// TCP between two addresses of a network namespace of the probe's own, so that source ports, plans and counters can be
+// tried without a network.
+#pragma once
+
+#include <string>
+
+namespace orrery::probe {
+
+// Connections are made from 10.77.0.1 to 10.77.0.2:5000.
+//
+// Makes `count` connections, keeps them open, prints "port N" for each. `how`: "plain"; "old-kernel" (no
+// IP_LOCAL_PORT_RANGE); "bound" (to a port of the program's own, 45000 and up); "address" (bound to the address only);
+// "udp" (connected UDP sockets); "v6" (v4-mapped); "nonblocking"; "loopback" (127.0.0.1); "dscp" (prints "tos N" too).
+void connect_many(int count, const std::string& how);
+
+// Sends 1 MB each way over one connection through every wrapped call, checks it, prints what was moved.
+void transfer(void* comm, void (*collective)(void*));
+
+// A collective, then at once a send. `how`: "nonblocking", "dontwait", "blocking", "edge" (epoll, edge-triggered),
+// "level" (epoll, level-triggered, a megabyte moved by an event loop), "accepted" (the accepting side sends). Prints
+// "eagain N" and "sent ok".
+void hold(void* comm, void (*collective)(void*), const std::string& how);
+
+// Closes the connection's number in a vfork child, then uses it in the parent.
+void vfork_closes();
+
+// 1000 sends and receives with every other system call counted.
+void count_send_syscalls();
+
+// Connects once per line on standard input.
+void connect_when_told();
+
+}  // namespace orrery::probe
