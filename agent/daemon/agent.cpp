@@ -19,6 +19,7 @@ namespace {
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kBusyForNs = 500'000'000;
 constexpr int kEventsPerWait = 64;
+constexpr uint64_t kUnheardHellosLogged = 5;
 
 collect::Limits collect_limits(const AgentConfig& config) {
   collect::Limits limits;
@@ -144,8 +145,8 @@ int Agent::wait_ms() const {
   const bool busy = now_ns_ - last_active_ns_ < kBusyForNs;
   uint64_t due_ns = last_second_ns_ + kSecondNs;
   if (!sessions_.empty())
-    due_ns =
-        std::min(due_ns, last_tick_ns_ + (busy ? config_.window.length_ms : config_.window.idle_ms) * uint64_t{1'000'000});
+    due_ns = std::min(due_ns,
+                      last_tick_ns_ + (busy ? config_.window.length_ms : config_.window.idle_ms) * uint64_t{1'000'000});
   const uint64_t now_ns = monotonic_now_ns();
   return due_ns <= now_ns ? 0 : static_cast<int>((due_ns - now_ns + 999'999) / 1'000'000);
 }
@@ -165,7 +166,11 @@ void Agent::handle(Source source, int fd, uint32_t events) {
       if (const auto ended = by_pidfd_.find(fd); ended != by_pidfd_.end()) detach(*ended->second);
       return;
     case Source::kUplink:
-      return;  // tick() takes the messages: a ZMQ_FD says only that something may have changed
+      // A ZMQ_FD says only that something may have changed, and receiving is what takes note of it: perhaps of a
+      // connection.
+      take_messages();
+      if (unheard_hellos_ != 0) say_hello();
+      return;
     case Source::kClock:
       ptp_->read_answers(now_ns_);
       return;
@@ -315,15 +320,13 @@ void Agent::say_hello() {
   hello.addresses = addresses_.all();
   hello.processes = static_cast<uint32_t>(sessions_.size());
   hello.features = features_;
-  const bool sent = uplink_->send(hello);
-  if (sent != controller_known_) {
-    if (sent)
-      spdlog::info("connected to the controller at {}", config_.controller.agents_endpoint);
-    else
-      spdlog::warn("no controller at {}; traffic goes on unmanaged once the plan's lease is over",
-                   config_.controller.agents_endpoint);
+  if (uplink_->send(hello)) {
+    if (unheard_hellos_ != 0) spdlog::info("connected to the controller at {}", config_.controller.agents_endpoint);
+    unheard_hellos_ = 0;
+  } else if (++unheard_hellos_ == kUnheardHellosLogged) {
+    spdlog::warn("no controller answers at {}; traffic goes on unmanaged, and this agent goes on trying",
+                 config_.controller.agents_endpoint);
   }
-  controller_known_ = sent;
 }
 
 void Agent::take_messages() {

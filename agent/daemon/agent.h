@@ -80,7 +80,7 @@ class Agent {
   uint64_t last_active_ns_ = 0;
   bool urgent_ = false;
   bool stopping_ = false;
-  bool controller_known_ = false;
+  uint64_t unheard_hellos_ = 1;  // since one was taken; begins at 1 so that the first connection is logged
 };
 
 }  // namespace orrery::daemon
