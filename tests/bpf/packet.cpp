@@ -104,7 +104,7 @@ SwitchUnderTest::SwitchUnderTest(const fabric::Graph& graph, const std::string& 
   }
   plane_->set_ports_up((uint64_t{1} << table_.ports.size()) - 1);
   for (size_t i = 0; i < ifindexes_.size(); ++i)
-    if (!plane_->attach(static_cast<uint8_t>(i), ifindexes_[i]))
+    if (!plane_->bind(static_cast<uint8_t>(i), ifindexes_[i]) || !plane_->attach(static_cast<uint8_t>(i)))
       throw std::runtime_error("cannot attach to " + table_.ports[i].name);
 }
 

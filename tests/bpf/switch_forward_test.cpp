@@ -2,8 +2,8 @@
 #include <linux/pkt_cls.h>
 #include <netinet/in.h>
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <random>
 

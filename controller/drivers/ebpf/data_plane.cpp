@@ -225,7 +225,7 @@ Result<bool> DataPlane::adopt_rules(std::span<const uint32_t> ifindexes) {
   return true;
 }
 
-Status DataPlane::attach(uint8_t port, uint32_t ifindex) {
+Status DataPlane::bind(uint8_t port, uint32_t ifindex) {
   auto& state = *state_;
   const uint32_t index = port;
   orrery_switch_port entry{};
@@ -236,7 +236,12 @@ Status DataPlane::attach(uint8_t port, uint32_t ifindex) {
   ORRERY_TRY(state.ports.put(&index, &entry));
   ORRERY_TRY(state.port_by_if.put(&ifindex, &index));
   state.ifindexes[port] = ifindex;
+  return {};
+}
 
+Status DataPlane::attach(uint8_t port) {
+  const auto& state = *state_;
+  const uint32_t ifindex = state.ifindexes[port];
   auto hook = make_hook(ifindex, static_cast<bpf_tc_attach_point>(BPF_TC_INGRESS | BPF_TC_EGRESS));
   if (const int rc = bpf_tc_hook_create(&hook); rc != 0 && rc != -EEXIST)
     return attach_error(ifindex, "create the clsact hook", -rc);

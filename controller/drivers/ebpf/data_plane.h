@@ -38,8 +38,11 @@ class DataPlane {
   // Takes over the rules of the program already attached to these interfaces (by port index, 0: none) if it is
   // orrery-switch's, of the same layout and with the same ports. True when it did. Call before attach().
   Result<bool> adopt_rules(std::span<const uint32_t> ifindexes);
-  // Binds a port to an interface and attaches both programs, replacing what an earlier process attached.
-  Status attach(uint8_t port, uint32_t ifindex);
+  // Tells the maps which interface a port is. Bind every port before attaching the first: an attached program forwards
+  // at once.
+  Status bind(uint8_t port, uint32_t ifindex);
+  // Attaches both programs to the port's interface, replacing what an earlier process attached.
+  Status attach(uint8_t port);
   // Removes the programs from the port's interface.
   void detach(uint8_t port);
   void set_ports_up(uint64_t ports);

@@ -26,12 +26,6 @@ Result<MaskedAddress> masked_address(uint32_t rule_id, const IpAddress& address,
   return MaskedAddress{*v4 & bits, bits};
 }
 
-Status check_lease(uint64_t lease_ns) {
-  if (lease_ns == 0 || lease_ns > kMaxLeaseNs)
-    return Error{ErrorCode::kRefused, fmt::format("a lease of {} ns; it must be 1 to {} ns", lease_ns, kMaxLeaseNs)};
-  return {};
-}
-
 }  // namespace
 
 Status Fence::check(uint64_t term, uint64_t revision) const {
@@ -79,7 +73,6 @@ Status RuleCommands::replace(const msg::RuleSet& rules, uint64_t now_ns) {
   if (rules.switch_name != table_.switch_name)
     return Error{ErrorCode::kRefused,
                  fmt::format("the rules are for switch '{}', this is '{}'", rules.switch_name, table_.switch_name)};
-  ORRERY_TRY(check_lease(rules.lease_ns));
   ORRERY_TRY(fence_.check(rules.term, rules.revision));
   std::vector<RuleSpec> specs;
   specs.reserve(rules.rules.size());
@@ -96,7 +89,6 @@ Status RuleCommands::replace(const msg::RuleSet& rules, uint64_t now_ns) {
 }
 
 Status RuleCommands::renew(const msg::Lease& lease, uint64_t now_ns) {
-  ORRERY_TRY(check_lease(lease.lease_ns));
   if (lease.term != store_.term() || lease.revision != store_.revision() || store_.withdrawn())
     return Error{ErrorCode::kRefused, fmt::format("revision {} of term {} is not installed here; send its rules",
                                                   lease.revision, lease.term)};

@@ -19,8 +19,6 @@
 
 namespace orrery::drivers::ebpf {
 
-inline constexpr uint64_t kMaxLeaseNs = 60'000'000'000;
-
 // What the switch remembers of whom it obeyed.
 class Fence {
  public:

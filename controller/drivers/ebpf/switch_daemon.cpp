@@ -89,7 +89,9 @@ Result<std::unique_ptr<SwitchDaemon>> SwitchDaemon::start(const SwitchConfig& co
   const auto adopted = plane.adopt_rules(ports.ifindexes());
   if (!adopted) spdlog::warn("rules of the previous process are dropped: {}", adopted.error().message);
   plane.set_ports_up(ports.up());
-  for (size_t i = 0; i < ports.size(); ++i) ORRERY_TRY(plane.attach(static_cast<uint8_t>(i), ports.ifindexes()[i]));
+  const auto count = static_cast<uint8_t>(ports.size());
+  for (uint8_t i = 0; i < count; ++i) ORRERY_TRY(plane.bind(i, ports.ifindexes()[i]));
+  for (uint8_t i = 0; i < count; ++i) ORRERY_TRY(plane.attach(i));
 
   std::unique_ptr<SwitchDaemon> daemon(
       new SwitchDaemon(config, std::move(table), std::move(plane), std::move(links), std::move(ports)));
@@ -191,15 +193,18 @@ void SwitchDaemon::on_links() {
   const auto changed = ports_.update(*changes);
   plane_.set_ports_up(ports_.up());
   for (const auto& change : changed) {
-    if (change.rebound) {
-      const auto attached = plane_.attach(change.port, ports_.ifindexes()[change.port]);
-      if (!attached) spdlog::error("port {}: {}", ports_.name(change.port), attached.error().message);
-    }
+    if (change.rebound) rebind(change.port);
     spdlog::info("port {} is {}", ports_.name(change.port), change.up ? "up" : "down");
     if (events_.size() < kMaxPendingEvents)
       events_.push_back({change.up ? msg::PathEvent::Kind::kPortUp : msg::PathEvent::Kind::kPortDown,
                          fmt::format("{}:{}", table_.switch_name, ports_.name(change.port)), tai_now_ns(), ""});
   }
+}
+
+void SwitchDaemon::rebind(uint8_t port) {
+  auto attached = plane_.bind(port, ports_.ifindexes()[port]);
+  if (attached) attached = plane_.attach(port);
+  if (!attached) spdlog::error("port {}: {}", ports_.name(port), attached.error().message);
 }
 
 void SwitchDaemon::on_timer() {

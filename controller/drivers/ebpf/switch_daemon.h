@@ -34,6 +34,7 @@ class SwitchDaemon {
   Status make_fds();
   Status wait(uint64_t& ready);
   void on_links();
+  void rebind(uint8_t port);
   void on_timer();
   void write_stats(const SwitchStats& stats);
   void stop();
