@@ -1,0 +1,255 @@
+// A real orrery-controller process and sixteen fake agents over ipc.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "common/abi/ecmp_hash_abi.h"
+#include "common/abi/event_abi.h"
+#include "controller/fabric/graph.h"
+#include "tests/fakes/controller_process.h"
+#include "tests/fakes/fake_wire_agent.h"
+
+using namespace orrery;
+
+namespace {
+
+constexpr int kPatienceMs = 10'000;
+constexpr uint32_t kHosts = 16;
+
+struct Cluster {
+  msg::Context context;
+  fabric::Graph fabric = fabric::Graph::build(*fabric::generate_leaf_spine({}));
+  test::ControllerProcess controller;
+  std::vector<std::unique_ptr<test::FakeWireAgent>> agents;
+
+  explicit Cluster(std::vector<std::string> arguments = {}) : controller(std::move(arguments)) {
+    REQUIRE(controller.ready());
+    for (const fabric::Nic& nic : fabric.nics())
+      agents.push_back(std::make_unique<test::FakeWireAgent>(context, fabric.node(nic.host).name, controller.intents(),
+                                                             controller.agents()));
+    REQUIRE(until([this] { return connected(); }));
+  }
+
+  // Serves the agents until `done`. False after kPatienceMs.
+  bool until(const std::function<bool()>& done) {
+    uint64_t hello_ns = 0;
+    const uint64_t end_ns = monotonic_now_ns() + uint64_t{kPatienceMs} * 1'000'000;
+    while (monotonic_now_ns() < end_ns) {
+      const bool greet = monotonic_now_ns() >= hello_ns + 500'000'000;
+      if (greet) hello_ns = monotonic_now_ns();
+      for (const auto& agent : agents) {
+        if (greet) agent->hello();
+        agent->serve();
+      }
+      if (done()) return true;
+      ::usleep(200);
+    }
+    return false;
+  }
+  void serve_for(int ms) {
+    const uint64_t end_ns = monotonic_now_ns() + static_cast<uint64_t>(ms) * 1'000'000;
+    until([end_ns] { return monotonic_now_ns() >= end_ns; });
+  }
+
+  // Every agent is known and its windows arrive.
+  bool connected() {
+    for (const auto& agent : agents) agent->publish({});
+    const auto hosts = controller.ask(context, {msg::Request::Kind::kHostList});
+    if (!hosts) return false;
+    const auto& states = std::get<std::vector<msg::HostState>>(*hosts);
+    return std::all_of(states.begin(), states.end(),
+                       [](const msg::HostState& host) { return host.connected && host.windows > 0; });
+  }
+
+  // The hosts of consecutive ranks sit on different leaves.
+  size_t host_of(uint32_t rank) const { return rank % 4 * 4 + rank / 4; }
+  void announce(uint64_t comm_id, uint32_t rank) {
+    msg::IntentWindow window;
+    window.urgent = true;
+    window.communicators = {{.comm_id = comm_id,
+                             .rank = rank,
+                             .nranks = kHosts,
+                             .process = 1,
+                             .address = fabric.nics()[host_of(rank)].address}};
+    agents[host_of(rank)]->publish(window);
+  }
+  void announce_all(uint64_t comm_id) {
+    for (uint32_t rank = 0; rank < kHosts; ++rank) announce(comm_id, rank);
+  }
+  bool all_have(const std::function<bool(const msg::HostPlan&)>& wanted) {
+    return std::all_of(agents.begin(), agents.end(),
+                       [&](const auto& agent) { return !agent->plans.empty() && wanted(agent->plans.back()); });
+  }
+  bool all_have_flows(size_t count) {
+    return all_have([count](const msg::HostPlan& plan) { return plan.flows.size() == count; });
+  }
+  msg::PlanList plan_list() {
+    return std::get<msg::PlanList>(*controller.ask(context, {msg::Request::Kind::kPlanList}));
+  }
+
+  // What the preload would do at connect: a source port that wins every hop.
+  FiveTuple connect(const msg::FlowPlan& flow, uint16_t dst_port) const {
+    for (uint32_t port = flow.src_port_first; port <= flow.src_port_last; ++port) {
+      const FiveTuple tuple{flow.src, flow.dst, static_cast<uint16_t>(port), dst_port, 6};
+      const bool wins = std::all_of(flow.hops.begin(), flow.hops.end(), [&](const msg::HashHop& hop) {
+        return orrery_ecmp_member(
+                   orrery_ecmp_hash(hop.seed, *tuple.src.v4(), *tuple.dst.v4(), tuple.src_port, tuple.dst_port, 6),
+                   hop.group_size) == hop.member;
+      });
+      if (wins) return tuple;
+    }
+    return {flow.src, flow.dst, 40000, dst_port, 6};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sixteen ranks announced make sixteen host plans that load no link more than the optimum") {
+  Cluster cluster;
+  for (uint32_t rank = 0; rank + 1 < kHosts; ++rank) cluster.announce(7, rank);
+  cluster.serve_for(200);
+  for (const auto& agent : cluster.agents) CHECK(agent->plans.empty());
+  const uint64_t announced_ns = monotonic_now_ns();
+  cluster.announce(7, kHosts - 1);
+  REQUIRE(cluster.until([&] { return cluster.all_have_flows(1); }));
+  uint64_t last_ns = 0;
+  for (const auto& agent : cluster.agents) last_ns = std::max(last_ns, agent->last_plan_ns);
+  fmt::print("last announcement to last of 16 host plans: {:.2f} ms\n",
+             static_cast<double>(last_ns - announced_ns) / 1e6);
+
+  std::map<std::string, int> load;
+  for (uint32_t rank = 0; rank < kHosts; ++rank) {
+    const msg::FlowPlan& flow = cluster.agents[cluster.host_of(rank)]->plans.back().flows.front();
+    CHECK(flow.comm_id == 7);
+    CHECK(flow.src == cluster.fabric.nics()[cluster.host_of(rank)].address);
+    CHECK(flow.dst == cluster.fabric.nics()[cluster.host_of((rank + 1) % kHosts)].address);
+    CHECK(cluster.fabric.path_names(*cluster.fabric.ecmp_path(cluster.connect(flow, 5000))) == flow.path);
+    for (const std::string& link : flow.path) ++load[link];
+  }
+  for (const auto& [link, flows] : load) CHECK(flows == 1);
+  const msg::PlanList list = cluster.plan_list();
+  CHECK(list.flows.size() == kHosts);
+  CHECK(list.method == "edge-colouring");
+  CHECK(list.max_load_bytes == list.lower_bound_bytes);
+}
+
+TEST_CASE("a host that refuses brings the plan before back to all, under a newer revision") {
+  Cluster cluster;
+  cluster.announce_all(7);
+  REQUIRE(cluster.until([&] { return cluster.all_have_flows(1); }));
+  const uint64_t first = cluster.agents[0]->plans.back().revision;
+  uint64_t second = 0;
+  cluster.agents[3]->refuses = [&second](const msg::HostPlan& plan) {  // the first plan of two flows, once
+    const bool refuse = second == 0 && plan.flows.size() == 2;
+    if (refuse) second = plan.revision;
+    return refuse;
+  };
+  cluster.announce_all(8);
+  REQUIRE(cluster.until([&] {
+    return second != 0 && cluster.all_have([&](const msg::HostPlan& plan) {
+      return plan.flows.size() == 1 && plan.revision > second;
+    });
+  }));
+  CHECK(first < second);
+  const auto problems = cluster.controller.health(cluster.context).problems;
+  CHECK(std::any_of(problems.begin(), problems.end(),
+                    [](const std::string& text) { return text.find("refused it: no room") != std::string::npos; }));
+  // It is tried again by itself, and then nobody refuses.
+  CHECK(cluster.until([&] { return cluster.all_have_flows(2); }));
+}
+
+TEST_CASE("a storm of malformed messages, unknown hosts and lies costs nothing but their own senders") {
+  Cluster cluster;
+  test::FakeWireAgent stranger(cluster.context, "h99", cluster.controller.intents(), cluster.controller.agents());
+  const std::string window = *msg::encode(
+      msg::IntentWindow{.host = "h1", .sequence = 1, .length_ns = 1, .intents = std::vector<msg::Intent>(20)});
+  std::mt19937 random(11);
+  for (int i = 0; i < 3000; ++i) {
+    std::string spoilt = window;
+    for (int flips = 0; flips < 1 + i % 32; ++flips) spoilt[random() % spoilt.size()] = static_cast<char>(random());
+    stranger.publish_raw(spoilt);
+    stranger.send_raw(spoilt.substr(0, random() % spoilt.size()));
+    if (i % 100 == 0) stranger.hello();
+  }
+  msg::IntentWindow lie;  // another host's address
+  lie.communicators = {{.comm_id = 9, .rank = 0, .nranks = 1, .address = cluster.fabric.nics()[5].address}};
+  cluster.agents[0]->publish(lie);
+  REQUIRE(cluster.until([&] {
+    stranger.serve();
+    stranger.hello();
+    return !stranger.refusals.empty();
+  }));
+  CHECK(stranger.refusals.front().find("topology file") != std::string::npos);
+  CHECK(cluster.controller.alive());
+  const auto jobs = cluster.controller.ask(cluster.context, {msg::Request::Kind::kJobList});
+  CHECK(std::get<std::vector<msg::JobState>>(*jobs).empty());
+  cluster.announce_all(7);
+  CHECK(cluster.until([&] { return cluster.all_have_flows(1); }));
+}
+
+TEST_CASE(
+    "killed and started again, the controller sends the same plan under a higher term without being told anything") {
+  Cluster cluster;
+  cluster.announce_all(7);
+  REQUIRE(cluster.until([&] { return cluster.all_have_flows(1); }));
+  std::map<std::string, std::vector<std::string>> paths;
+  for (const auto& agent : cluster.agents) paths[agent->host()] = agent->plans.back().flows.front().path;
+  const uint64_t term = cluster.agents[0]->plans.back().term;
+  cluster.serve_for(300);  // the plan is written after it is acknowledged
+  cluster.controller.end(SIGKILL);
+  REQUIRE(cluster.controller.start());
+  REQUIRE(cluster.until([&] {
+    return cluster.all_have([&](const msg::HostPlan& plan) { return plan.term > term && plan.flows.size() == 1; });
+  }));
+  for (const auto& agent : cluster.agents) CHECK(agent->plans.back().flows.front().path == paths[agent->host()]);
+}
+
+TEST_CASE("collectives that come as forecast over planned paths count as plan hits") {
+  Cluster cluster;
+  cluster.announce_all(7);
+  REQUIRE(cluster.until([&] { return cluster.all_have_flows(1); }));
+  for (const auto& agent : cluster.agents) {
+    msg::IntentWindow window;
+    window.flows = {{.kind = msg::FlowReport::Kind::kBorn,
+                     .tuple = cluster.connect(agent->plans.back().flows.front(), 5000),
+                     .comm_id = 7,
+                     .process = 1,
+                     .tx_bytes = 1 << 20}};
+    agent->publish(window);
+  }
+  const uint64_t begin_ns = tai_now_ns();
+  for (uint64_t round = 0; round < 40; ++round) {
+    msg::IntentWindow window;
+    window.intents = {{.comm_id = 7,
+                       .process = 1,
+                       .rank = 0,
+                       .op = ORRERY_OP_ALL_REDUCE,
+                       .bytes = 1 << 20,
+                       .called_tai_ns = begin_ns + round * 20'000'000,
+                       .sequence = round}};
+    cluster.agents[cluster.host_of(0)]->publish(window);
+  }
+  const auto judged = [&] {
+    const msg::Health health = cluster.controller.health(cluster.context);
+    return health.plan_hits + health.plan_misses >= 30;
+  };
+  REQUIRE(cluster.until(judged));
+  const msg::Health health = cluster.controller.health(cluster.context);
+  CHECK(health.plan_hits >= 30);
+  CHECK(health.plan_misses <= 2);
+  const auto list = cluster.plan_list();
+  CHECK(std::all_of(list.flows.begin(), list.flows.end(),
+                    [](const msg::PlannedFlow& flow) { return flow.on_path == msg::PlannedFlow::OnPath::kYes; }));
+}
+
+TEST_CASE("SIGTERM ends the controller cleanly and at once") {
+  Cluster cluster;
+  const int status = cluster.controller.end(SIGTERM);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
