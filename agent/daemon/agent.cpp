@@ -77,16 +77,49 @@ Agent::Agent(const AgentConfig& config, telemetry::Metrics& metrics, UniqueFd ep
       enforcer_(
           config.agent.host, {config.limits.plan_flows, config.limits.plan_entries},
           [this](const IpAddress& address) { return addresses_.is_local(address); }, metrics),
-      collector_(
-          config.agent.host, collect_limits(config), cadence(config),
-          {.nic_address = [this] { return addresses_.nic_address(); },
-           .is_local = [this](const IpAddress& address) { return addresses_.is_local(address); },
-           .is_planned = [this](uint64_t process, uint64_t flow_id,
-                                const FiveTuple& tuple) { return enforcer_.is_planned(process, flow_id, tuple); }},
-          metrics),
+      collector_(config.agent.host, collect_limits(config), cadence(config), host_view(), metrics),
       features_{"preload"} {}
 
 Agent::~Agent() = default;
+
+collect::HostView Agent::host_view() {
+  collect::HostView view;
+  view.nic_address = [this] { return addresses_.nic_address(); };
+  view.is_local = [this](const IpAddress& address) { return addresses_.is_local(address); };
+  view.is_planned = [this](uint64_t process, uint64_t flow_id, const FiveTuple& tuple) {
+    return enforcer_.is_planned(process, flow_id, tuple);
+  };
+  view.retransmits = [this](const FiveTuple& tuple) {
+    const auto flow = probe_ ? probe_->flow(tuple) : std::nullopt;
+    return flow ? static_cast<uint32_t>(std::min<uint64_t>(flow->retransmits, UINT32_MAX)) : 0;
+  };
+  return view;
+}
+
+Status Agent::open_probe() {
+  if (config_.bpf.mode == "off") return {};
+  const bool required = config_.bpf.mode == "required";
+  if (config_.agent.interface.empty()) {
+    if (required)
+      return Error{ErrorCode::kInvalidArgument,
+                   "bpf.mode is required, but agent.interface does not say where to attach"};
+    spdlog::info("without BPF: agent.interface does not say where to attach");
+    return {};
+  }
+  auto probe = bpf::TrafficProbe::create(config_.agent.interface);
+  if (probe) {
+    features_.insert(features_.end(), probe->features().begin(), probe->features().end());
+    probe_.emplace(std::move(*probe));
+    return {};
+  }
+  if (required || probe.error().code == ErrorCode::kInvalidArgument) return probe.error();
+  spdlog::warn("without BPF: {}", probe.error().message);
+  return {};
+}
+
+void Agent::update_marks() {
+  if (probe_) probe_->set_marks(enforcer_.plan(), enforcer_.valid_until_ns());
+}
 
 Status Agent::open(telemetry::Metrics& metrics) {
   const msg::SecuritySettings settings{.mode = config_.security.mode,
@@ -106,6 +139,7 @@ Status Agent::open(telemetry::Metrics& metrics) {
     ptp_ = std::make_unique<collect::PtpClock>(std::move(clock));
     ORRERY_TRY(watch(ptp_->fd(), Source::kClock, EPOLLIN));
   }
+  ORRERY_TRY(open_probe());
   ORRERY_TRY(watch(signals_.get(), Source::kSignal, EPOLLIN));
   ORRERY_TRY(watch(listener_.fd(), Source::kListener, EPOLLIN));
   return watch(uplink_->fd(), Source::kUplink, EPOLLIN);
@@ -277,8 +311,10 @@ void Agent::tick() {
   if (urgent_ || window_over) publish_if_due();
   if (now_ns_ - last_second_ns_ >= kSecondNs) once_a_second();
   take_messages();
-  if (enforcer_.expire(now_ns_))
+  if (enforcer_.expire(now_ns_)) {
+    update_marks();
     spdlog::warn("the plan's lease ran out: no word from the controller; traffic goes on unmanaged");
+  }
 }
 
 void Agent::publish_if_due() {
@@ -340,15 +376,18 @@ void Agent::take(const msg::HostPlan& plan) {
     spdlog::warn("refused plan {} of term {}: {}", plan.revision, plan.term, ack.reason);
     last_refusal_ = ack.reason;
   }
+  if (ack.accepted) update_marks();
   uplink_->send(ack);
 }
 
 void Agent::take(const msg::Lease& lease) {
-  enforcer_.renew(lease, now_ns_);
+  if (enforcer_.renew(lease, now_ns_)) update_marks();
 }
 
 void Agent::take(const msg::Withdraw& withdraw) {
-  if (enforcer_.withdraw(withdraw.lease)) spdlog::info("the controller withdrew the plan; traffic goes on unmanaged");
+  if (!enforcer_.withdraw(withdraw.lease)) return;
+  update_marks();
+  spdlog::info("the controller withdrew the plan; traffic goes on unmanaged");
 }
 
 void Agent::take(const msg::Refused& refused) {

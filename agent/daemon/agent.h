@@ -5,8 +5,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
+#include "agent/bpf/traffic_probe.h"
 #include "agent/collect/attach_listener.h"
 #include "agent/collect/collector.h"
 #include "agent/collect/ptp_clock.h"
@@ -35,7 +37,9 @@ class Agent {
 
   Agent(const AgentConfig& config, telemetry::Metrics& metrics, UniqueFd epoll, UniqueFd signals,
         collect::AttachListener listener);
+  collect::HostView host_view();
   Status open(telemetry::Metrics& metrics);
+  Status open_probe();
   Status watch(int fd, Source source, uint32_t events);
   void handle(Source source, int fd, uint32_t events);
 
@@ -57,6 +61,7 @@ class Agent {
   void take(const msg::Withdraw& withdraw);
   void take(const msg::Refused& refused);
   void say_hello();
+  void update_marks();
   int wait_ms() const;
 
   const AgentConfig& config_;
@@ -68,7 +73,8 @@ class Agent {
   collect::Collector collector_;
   msg::Context context_;
   std::unique_ptr<uplink::Uplink> uplink_;
-  std::unique_ptr<collect::PtpClock> ptp_;                      // none: clock.source is none
+  std::unique_ptr<collect::PtpClock> ptp_;  // none: clock.source is none
+  std::optional<bpf::TrafficProbe> probe_;  // none: bpf.mode is off, or the kernel does not allow it
   std::unordered_map<int, std::unique_ptr<Session>> sessions_;  // by connection
   std::unordered_map<int, Session*> by_pidfd_;
   std::vector<std::string> features_;

@@ -99,7 +99,8 @@ void add_host_keys(config::Table& table, AgentConfig& c) {
                "that hosts without a common clock can use them"})
       .key("bpf.mode", c.bpf.mode, "auto",
            {.choices = {"auto", "off", "required"},
-            .help = "count bytes and retransmissions in the kernel and set DSCP there; auto: what the kernel allows"})
+            .help = "count bytes and retransmissions in the kernel and set DSCP there; auto: what the kernel allows, "
+                    "on agent.interface"})
       .key("metrics.listen_address", c.metrics.listen_address, "127.0.0.1:9465",
            {.help = "ADDRESS:PORT that serves Prometheus metrics; empty: none"})
       .key("security.mode", c.security.mode, "plain",
