@@ -36,7 +36,7 @@ Result<Settings> read_settings() {
                  "NCCL_NSOCKS_PERTHREAD x NCCL_SOCKET_NTHREADS is more than 64 sockets for one channel and peer"};
   }
   settings.shared.sockets = per_thread * threads;
-  ORRERY_ASSIGN(const uint32_t slice, read_number("HOSTNCCL_SLICE_BYTES", 32 << 10, 4 << 10, 4 << 20));
+  ORRERY_ASSIGN(const uint32_t slice, read_number("HOSTNCCL_SLICE_BYTES", 16 << 10, 4 << 10, 4 << 20));
   settings.shared.slice_bytes = slice / 64 * 64;
   ORRERY_ASSIGN(const uint32_t join, read_number("HOSTNCCL_JOIN_TIMEOUT_S", 120, 1, 86400));
   settings.join_timeout = std::chrono::seconds(join);
