@@ -20,7 +20,8 @@ set(ORRERY_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize= ta
 add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
   -Wno-missing-field-initializers -Werror -fno-omit-frame-pointer)
 if(ORRERY_SANITIZE)
-  add_compile_options(-fsanitize=${ORRERY_SANITIZE} -fno-sanitize-recover=all)
+  # GCC 12 takes instrumented standard library code for uninitialized.
+  add_compile_options(-fsanitize=${ORRERY_SANITIZE} -fno-sanitize-recover=all -Wno-maybe-uninitialized)
   add_link_options(-fsanitize=${ORRERY_SANITIZE})
 endif()
 
