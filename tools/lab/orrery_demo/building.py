@@ -7,7 +7,7 @@ import subprocess
 from orrery_lab.errors import LabError
 from orrery_lab.programs import REPOSITORY, Programs
 
-TARGETS = ["orreryctl", "orrery-switch", "orrery-agent", "orrery-controller", "orrery-bench", "nccl", "orrery_preload"]
+TARGETS = ["orreryctl", "orrery-switch", "orrery-agent", "orrery-controller", "orrery-bench", "hostnccl", "orrery_preload"]
 NINJA_LINE = re.compile(r"\[(\d+)/(\d+)\]")
 
 

@@ -106,6 +106,8 @@ class Lab:
     def start_orrery(self, driver):
         """Controller and one agent per host; returns when they have found each other."""
         self._progress(f"controller and agents ({driver})")
+        if os.path.exists(daemons.state_file(self)):
+            os.unlink(daemons.state_file(self))  # nothing learned in an earlier run
         self.start("controller", daemons.controller_command(self, driver))
         for host in self.topology.hosts:
             os.makedirs(os.path.dirname(self.agent_socket(host.name)), exist_ok=True)
