@@ -14,7 +14,7 @@ inline constexpr uint64_t kRetryNs = 1000000000;          // between attempts to
 inline constexpr uint64_t kRefusedRetryNs = 10000000000;  // after an answer that will not change soon
 inline constexpr uint64_t kAgentSilenceNs = 3000000000;  // an agent that does not stamp the segment for so long is gone
 inline constexpr uint64_t kTickNs = 250000000;           // least time between two looks at the connection
-inline constexpr uint32_t kCallsPerTick = 32;  // calls between two looks at the clock, where nobody else reads it
+inline constexpr uint32_t kCallsPerTick = 128;  // calls between two looks at the clock, where nobody else reads it
 
 // `path` null or empty: the default. To be called once, before anything else here.
 void choose_agent_socket(const char* path);

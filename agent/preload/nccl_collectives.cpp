@@ -27,7 +27,6 @@ void note(const Operation& operation, ncclComm_t handle) {
     ++self.group_number;
   else
     join_group(self, handle);
-  if (!attached()) return tick_sometimes(self.calls_to_tick);
   const uint64_t now = now_ns();
   Comm* comm = find_comm(handle);
   if (comm != nullptr) {
@@ -51,12 +50,18 @@ void note(const Operation& operation, ncclComm_t handle) {
   tick(now);
 }
 
+// Inline in every wrapper; without an agent it ends in a jump to NCCL.
 template <typename Function, typename... Arguments>
-ncclResult_t traced(RealNccl<Function>& real, const Operation& operation, ncclComm_t comm, Arguments... arguments) {
+__attribute__((always_inline)) inline ncclResult_t traced(RealNccl<Function>& real, const Operation& operation,
+                                                          ncclComm_t comm, Arguments... arguments) {
   auto* function = real.get();
   if (function == nullptr) [[unlikely]]
     return missing(real.name());
-  if (arm() == kOff) return function(arguments...);
+  const uint32_t state = arm();
+  if (state != kAttached) {
+    if (state == kSeeking) tick_sometimes(thread_state.calls_to_tick);
+    return function(arguments...);
+  }
   NcclCall call;
   if (call.outermost()) note(operation, comm);
   return function(arguments...);

@@ -83,14 +83,10 @@ void account_send(Flow& flow, ssize_t sent, uint64_t before, bool burst) {
 
 template <typename Call>
 __attribute__((noinline)) ssize_t send_followed(Flow& flow, int fd, int flags, Call call) {
-  if (!attached()) {
-    tick_sometimes(thread_state.calls_to_tick);
-    return call();
-  }
   const uint64_t now = now_ns();
   tick(now);
   const bool burst = now - shm::load_relaxed(&flow.last_tx_ns) > attachment.flowlet_gap_ns;
-  if (burst && must_hold(flow, fd, flags, now)) {
+  if (burst && attached() && must_hold(flow, fd, flags, now)) {
     count_hold(flow);
     errno = EAGAIN;
     return -1;
@@ -103,9 +99,13 @@ __attribute__((noinline)) ssize_t send_followed(Flow& flow, int fd, int flags, C
 
 template <typename Call>
 inline ssize_t traced_send(int fd, int flags, Call call) {
-  if (arm() == kOff) return call();
+  const uint32_t state = arm();
+  if (state == kOff) return call();
   Flow* flow = flow_of(fd);
-  return flow == nullptr ? call() : send_followed(*flow, fd, flags, call);
+  if (flow == nullptr) return call();
+  if (state == kAttached) return send_followed(*flow, fd, flags, call);
+  tick_sometimes(thread_state.calls_to_tick);
+  return call();
 }
 
 template <typename Call>

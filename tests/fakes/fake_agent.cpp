@@ -161,9 +161,11 @@ void FakeAgent::drain(Session& session) {
   if (!session.segment) return;
   const uint64_t now = monotonic_now_ns();
   if (options_.stamps) session.segment->mark_alive(now);
-  const auto result =
-      session.segment->drain(1'000'000, now, [&](const orrery_event& event) { events_.push_back(event); });
-  dropped_ += result.dropped;
+  const auto result = session.segment->drain(1'000'000, now, [&](const orrery_event& event) {
+    ++counts_[event.type % counts_.size()];
+    if (options_.keeps_events) events_.push_back(event);
+  });
+  dropped_ += result.dropped + result.no_ring;
 }
 
 std::vector<orrery_event> FakeAgent::events() const {
@@ -176,6 +178,11 @@ std::vector<orrery_event> FakeAgent::events_of(uint32_t type) const {
   for (const orrery_event& event : events())
     if (event.type == type) chosen.push_back(event);
   return chosen;
+}
+
+uint64_t FakeAgent::count_of(uint32_t type) const {
+  std::lock_guard lock(mutex_);
+  return counts_[type % counts_.size()];
 }
 
 std::optional<shm::FlowSample> FakeAgent::flow(uint32_t slot) const {

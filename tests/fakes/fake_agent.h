@@ -3,6 +3,7 @@
 // thread.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,7 @@ struct FakeAgentOptions {
   uint32_t hold_cap_ns = 1'000'000;
   bool answers = true;        // false: accepts, then says nothing
   bool stamps = true;         // false: never refreshes agent_alive_ns after the first time
+  bool keeps_events = true;   // false: only counts them
   bool garbage_plan = false;  // a plan table of random bytes behind a valid header
   std::vector<orrery_plan_entry> plan;
   uint64_t lease_ns = 60'000'000'000;
@@ -37,6 +39,7 @@ class FakeAgent {
 
   std::vector<orrery_event> events() const;
   std::vector<orrery_event> events_of(uint32_t type) const;
+  uint64_t count_of(uint32_t type) const;
   // Of the process that attached last.
   std::optional<shm::FlowSample> flow(uint32_t slot) const;
   uint64_t dropped() const;
@@ -61,6 +64,7 @@ class FakeAgent {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<orrery_event> events_;
+  std::array<uint64_t, 16> counts_{};
   uint64_t dropped_ = 0;
   int attachments_ = 0, doorbells_ = 0, hang_ups_ = 0;
   UniqueFd listener_, stop_read_, stop_write_;

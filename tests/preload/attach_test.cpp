@@ -4,8 +4,7 @@
 #include <map>
 #include <set>
 
-#include "tests/fakes/fake_agent.h"
-#include "tests/preload/run_program.h"
+#include "tests/preload/attached_probe.h"
 
 namespace orrery {
 namespace {
@@ -95,7 +94,7 @@ TEST_CASE("an agent that stops stamping the segment is taken for dead and called
 TEST_CASE("attached, a collective makes no system call") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  const auto result = run_probe({"count-syscalls"}, path);
+  const auto result = run_attached_probe(agent, path, {"count-syscalls"});
   REQUIRE(result.status == 0);
   // A look at the connection, a few calls, is due every 250 ms, however long the 100,000 calls take on this machine.
   CHECK(values_of(result.out, "syscalls").at(0) < 1000);
@@ -111,7 +110,7 @@ TEST_CASE("unattached, a collective makes no system call either") {
 TEST_CASE("a forked child is silent, the parent goes on") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  const auto result = run_probe({"fork-child"}, path);
+  const auto result = run_attached_probe(agent, path, {"fork-child"});
   REQUIRE(result.status == 0);
   int child = 0, status = -1, bare_status = -1;
   long bare = 0;
@@ -129,7 +128,7 @@ TEST_CASE("a forked child is silent, the parent goes on") {
 TEST_CASE("a program that closes every descriptor stays attached and sees nothing of ours") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  const auto result = run_probe({"close-everything"}, path);
+  const auto result = run_attached_probe(agent, path, {"close-everything"});
   check_unaffected("close-everything", result);
   CHECK(agent.events_of(ORRERY_EVENT_COLLECTIVE).size() == 2);
 }
@@ -137,7 +136,7 @@ TEST_CASE("a program that closes every descriptor stays attached and sees nothin
 TEST_CASE("a connection closed behind our back is given up, whatever got its number") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  const auto result = run_probe({"close-everything-raw"}, path);
+  const auto result = run_attached_probe(agent, path, {"close-everything-raw"});
   CHECK(result.status == 0);
   CHECK(result.out == "disturbed 0 of 1\n");
   CHECK(agent.hang_ups() >= 1);
@@ -146,14 +145,14 @@ TEST_CASE("a connection closed behind our back is given up, whatever got its num
 TEST_CASE("descriptor numbers are those the program would get without the library") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  check_unaffected("descriptors", run_probe({"descriptors"}, path));
+  check_unaffected("descriptors", run_attached_probe(agent, path, {"descriptors"}));
   CHECK(agent.events_of(ORRERY_EVENT_COLLECTIVE).size() == 2);
 }
 
 TEST_CASE("more threads than rings lose events, are counted, and rings return when threads end") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {.shape = {.ring_count = 3, .ring_events = 1024, .flow_slots = 8}});
-  const auto result = run_probe({"many-threads", "8", "5"}, path);
+  const auto result = run_attached_probe(agent, path, {"many-threads", "8", "5"});
   CHECK(result.out == "threads done\n");
   std::map<uint64_t, uint64_t> by_bytes;
   std::set<uint32_t> threads;
@@ -171,7 +170,7 @@ TEST_CASE("more threads than rings lose events, are counted, and rings return wh
 TEST_CASE("a collective called from a signal handler in the middle of another leaves every event whole") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  const auto result = run_probe({"signal-storm"}, path);
+  const auto result = run_attached_probe(agent, path, {"signal-storm"});
   CHECK(result.out == "done\n");
   for (const orrery_event& event : agent.events_of(ORRERY_EVENT_COLLECTIVE))
     if (event.collective.bytes != 8 && event.collective.bytes != 12) FAIL("torn event");

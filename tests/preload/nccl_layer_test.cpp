@@ -4,8 +4,7 @@
 #include <set>
 
 #include "common/abi/comm_id_abi.h"
-#include "tests/fakes/fake_agent.h"
-#include "tests/preload/run_program.h"
+#include "tests/preload/attached_probe.h"
 
 namespace orrery {
 namespace {
@@ -31,7 +30,7 @@ struct Call {
 TEST_CASE("each call is recorded once, with what it says, in order") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  const auto result = run_probe({"nccl-tour"}, path);
+  const auto result = run_attached_probe(agent, path, {"nccl-tour"});
   CHECK(result.out == run_program({probe_path(), "nccl-tour"}, {.preload = false}).out);
   CHECK(result.err.empty());
 
@@ -64,7 +63,7 @@ TEST_CASE("each call is recorded once, with what it says, in order") {
 TEST_CASE("a communicator is announced before NCCL makes it, with a doorbell, and its end is told") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  run_probe({"nccl-tour"}, path);
+  run_attached_probe(agent, path, {"nccl-tour"});
   const uint64_t parent = fake_comm_id();
   const uint64_t child = orrery_child_comm_id(parent, 0, 1);
   std::vector<std::pair<uint32_t, uint64_t>> seen;
@@ -89,7 +88,7 @@ TEST_CASE("a communicator is announced before NCCL makes it, with a doorbell, an
 TEST_CASE("communicators made all at once, in groups, non-blocking, and at reused addresses are told apart") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {.shape = {.ring_count = 2, .ring_events = 1u << 16, .flow_slots = 8}});
-  const auto result = run_probe({"many-comms"}, path);
+  const auto result = run_attached_probe(agent, path, {"many-comms"});
   CHECK(result.out == run_program({probe_path(), "many-comms"}, {.preload = false}).out);
   CHECK(result.out.find("lost") == std::string::npos);
   CHECK(agent.dropped() == 0);

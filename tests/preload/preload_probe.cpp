@@ -209,6 +209,21 @@ void signal_storm() {
   std::printf("done\n");
 }
 
+// A communicator that cannot be made: it has the library call the agent, and then take the answer, without leaving any
+// other trace.
+void call_agent() {
+  ncclUniqueId id{};
+  ncclCommInitRank(nullptr, 0, id, 0);
+}
+
+void wait_for_agent() {
+  call_agent();
+  std::printf("ready\n");
+  std::fflush(stdout);
+  char line;
+  if (read(STDIN_FILENO, &line, 1) == 1) call_agent();
+}
+
 int run(const std::string& what, const std::vector<std::string>& arguments) {
   const auto number = [&](size_t i) { return std::atoi(arguments.at(i).c_str()); };
   const std::map<std::string, std::function<void()>> commands{
@@ -222,19 +237,15 @@ int run(const std::string& what, const std::vector<std::string>& arguments) {
       {"descriptors", descriptors},
       {"many-threads", [&] { many_threads(number(0), number(1)); }},
       {"signal-storm", signal_storm},
-      {"connect",
-       [&] {
-         make_comm();
-         connect_many(number(0), arguments.at(1));
-       }},
+      {"connect", [&] { connect_many(number(0), arguments.at(1)); }},
       {"transfer", [] { transfer(make_comm(), [](ncclComm_t comm) { all_reduce(comm); }); }},
       {"hold",
        [&] {
          hold(
              make_comm(), [](ncclComm_t comm) { all_reduce(comm); }, arguments.at(0));
        }},
-      {"vfork", [] { make_comm(), vfork_closes(); }},
-      {"send-syscalls", [] { make_comm(), count_send_syscalls(); }},
+      {"vfork", [] { vfork_closes(); }},
+      {"send-syscalls", [] { count_send_syscalls(); }},
       {"connect-when-told", [&] { connect_when_told(); }},
   };
   const auto command = commands.find(what);
@@ -242,6 +253,7 @@ int run(const std::string& what, const std::vector<std::string>& arguments) {
     std::fprintf(stderr, "preload_probe: no command %s\n", what.c_str());
     return 2;
   }
+  if (std::getenv("PROBE_WAITS_FOR_AGENT") != nullptr) wait_for_agent();
   command->second();
   return 0;
 }

