@@ -6,6 +6,8 @@
 
 #include <sstream>
 
+#include "controller/fabric/plain_yaml.h"
+
 namespace orrery::fabric {
 namespace {
 
@@ -99,6 +101,7 @@ YamlNode parse_yaml(std::string_view yaml, Mistakes& mistakes) {
     mistakes.add(0, "", fmt::format("{} bytes; a topology file has at most {}", yaml.size(), kYamlMaxBytes));
     return {};
   }
+  if (!check_plain_yaml(yaml, mistakes)) return {};
   TreeBuilder builder;
   try {
     std::istringstream stream{std::string(yaml)};

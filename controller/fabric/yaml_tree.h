@@ -21,9 +21,9 @@ struct YamlNode {
   std::vector<YamlNode> items;  // list items, or the values of a map
 };
 
-inline constexpr size_t kYamlMaxBytes = 64u << 20;
+inline constexpr size_t kYamlMaxBytes = 32u << 20;
 inline constexpr size_t kYamlMaxDepth = 16;
-inline constexpr size_t kYamlMaxNodes = 8'000'000;
+inline constexpr size_t kYamlMaxNodes = 4'000'000;
 inline constexpr size_t kYamlMaxScalarBytes = 4096;
 
 // A null node, and a mistake in `mistakes`, when the text is not YAML within the limits.

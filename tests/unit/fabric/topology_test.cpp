@@ -359,10 +359,27 @@ links:
 }
 
 TEST_CASE("hostile files are refused with the limit that they break") {
-  CHECK(mistakes_in(std::string(65u << 20, ' '))[0].find("a topology file has at most 67108864") != std::string::npos);
+  CHECK(mistakes_in(std::string(33u << 20, ' '))[0].find("a topology file has at most 33554432") != std::string::npos);
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "- ";
   CHECK(mistakes_in(deep)[0].find("nested deeper than 16 levels") != std::string::npos);
+  CHECK(mistakes_in("\n" + std::string(70'000, '['))[0] == "f.yaml:2: a line of more than 65536 bytes; break it");
+  std::string unclosed = "# [ in a comment\nlinks: [\n";
+  for (int i = 0; i < 600'000; ++i) unclosed += "[\n";
+  CHECK(mistakes_in(unclosed)[0].starts_with("f.yaml:2: a bracket not closed within 1048576 bytes; close it"));
+  // Ways to hide that a bracket stays open.
+  for (const char* unit : {"[\"]\",\n", "[' ]',\n", "[#]\n", "a #[\n[ #]\n", "[!<]> a,\n", "[\n%]\n", "[ # \r]\n",
+                           "[a'b]'c,\n", "[\"\\\"]\",\n"}) {
+    std::string text = "links: [\n";
+    while (text.size() < (2u << 20)) text += unit;
+    INFO(unit);
+    const auto lines = mistakes_in(text);
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].find("not a topology in YAML") == std::string::npos);  // yaml-cpp has not seen it
+  }
+  CHECK(mistakes_in(std::string("\xff\xfe[\0", 4))[0] ==
+        "f.yaml: not plain text in UTF-8; convert it, for example with iconv -t UTF-8");
+  CHECK(mistakes_in("a: !!str b")[0] == "f.yaml:1: tags (!) are not accepted; remove it");
   std::string bomb = "a: &a [x, x, x, x, x, x, x, x]\n";
   for (char c = 'b'; c < 'j'; ++c)
     bomb += fmt::format("{}: &{} [*{}, *{}, *{}, *{}]\n", c, c, c - 1, c - 1, c - 1, c - 1);
@@ -382,7 +399,7 @@ TEST_CASE("a file of very many mistakes reports a bounded number of them and how
 }
 
 TEST_CASE("control characters of a file do not reach the terminal") {
-  const auto lines = mistakes_in(replaced("name: small", "name: \"\\e[31mred\""));
+  const auto lines = mistakes_in(replaced("name: small", "name: \x1b[31mred"));
   REQUIRE(lines.size() == 1);
   CHECK(lines[0].find('\x1b') == std::string::npos);
 }
