@@ -11,15 +11,21 @@
 
 namespace orrery::ctl {
 
+struct TerminalSize {
+  int columns = 100;
+  int rows = 30;
+};
+
 // Where a command writes, and what it may assume about the place. Owned by main() or the test; used by one thread.
 struct Console {
   std::ostream& out;
   std::ostream& err;
   bool terminal = false;  // `out` is one: `watch` redraws in place
   bool colour = false;
-  int width = 100;  // columns and rows of the terminal
-  int height = 30;
+  std::function<TerminalSize()> size = [] { return TerminalSize{}; };
   std::map<std::string, std::string> environment;  // ORRERY_*
+  // `watch` calls the first once and asks the second often; other commands leave signals to end the program.
+  std::function<void()> catch_interrupts = [] {};
   std::function<bool()> interrupted = [] { return false; };
 };
 

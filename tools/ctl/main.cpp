@@ -14,22 +14,26 @@ volatile std::sig_atomic_t interrupted = 0;  // the one global: a signal handler
 }  // namespace
 
 int main(int argc, char** argv) {
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGPIPE, SIG_DFL);
-
   orrery::ctl::Console console{.out = std::cout, .err = std::cerr};
   console.terminal = isatty(STDOUT_FILENO) == 1;
   console.colour = console.terminal && std::getenv("NO_COLOR") == nullptr;
-  winsize size{};
-  if (console.terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    console.width = size.ws_col;
-    console.height = size.ws_row;
-  }
+  console.size = [] {
+    orrery::ctl::TerminalSize size;
+    winsize found{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &found) == 0 && found.ws_col > 0 && found.ws_row > 0)
+      size = {found.ws_col, found.ws_row};
+    return size;
+  };
   if (const char* endpoint = std::getenv("ORRERY_CONTROLLER"); endpoint != nullptr && *endpoint != '\0')
     console.environment["ORRERY_CONTROLLER"] = endpoint;
+  console.catch_interrupts = [] {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    sigaction(SIGINT, &action, nullptr);
+    sigaction(SIGTERM, &action, nullptr);
+    sigaction(SIGHUP, &action, nullptr);
+  };
   console.interrupted = [] { return interrupted != 0; };
   const int code = orrery::ctl::run({argv + 1, argv + argc}, console);
   std::cout.flush();

@@ -196,11 +196,14 @@ void add_plan_compute(Session& session, CLI::App& plan) {
   app->add_option("TOPOLOGY", options->topology, "Topology file")->required();
   app->add_option("--ring", options->rings,
                   "Hosts of a ring all-reduce in rank order, as h1,h5,h9; may be given several times")
+      ->allow_extra_args(false)
       ->required();
   app->add_option("--bytes", options->bytes, "Size of each all-reduce; a flow carries 2(n-1)/n of it")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 50))
       ->capture_default_str();
   app->add_option("--down", options->down,
-                  "A failed cable, named by one of its ports, as leaf1:p5; may be given several times");
+                  "A failed cable, named by one of its ports, as leaf1:p5; may be given several times")
+      ->allow_extra_args(false);
   app->add_flag("--json", options->json, "Print JSON for programs");
   app->callback([&session, options] {
     session.action = [&session, options] {

@@ -243,9 +243,11 @@ std::string text_of(const msg::Health& health, const Style& style) {
     return toned(fmt::format("{} of {}", connected, known), connected == known ? Tone::kGood : Tone::kWarning,
                  style.colour);
   };
-  std::string out = health.problems.empty()
-                        ? toned("Healthy", Tone::kGood, style.colour)
-                        : toned(fmt::format("{} problems", health.problems.size()), Tone::kBad, style.colour);
+  std::string out =
+      health.problems.empty()
+          ? toned("Healthy", Tone::kGood, style.colour)
+          : toned(fmt::format("{} problem{}", health.problems.size(), health.problems.size() == 1 ? "" : "s"),
+                  Tone::kBad, style.colour);
   out += fmt::format(": controller {}, started {}, plan {}.{}, driver {}\n", clean(health.version),
                      ago(health.started_tai_ns, style), health.term, health.revision, clean(health.driver));
   out += fmt::format("Agents {}, switches {}, plan hits {}\n", all(health.hosts_connected, health.hosts_known),

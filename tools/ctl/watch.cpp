@@ -120,11 +120,16 @@ bool wait(Console& console, double seconds) {
   return false;
 }
 
+std::string fitted(const std::string& text, const Console& console) {
+  const TerminalSize size = console.size();
+  return fitted(text, size.columns, size.rows - 1);
+}
+
 void show(Console& console, FullScreen& screen, const Snapshot& snapshot, const WatchOptions& options, bool full) {
   if (options.json)
     console.out << json_text(json_of(snapshot), -1) << std::flush;
   else if (full)
-    screen.draw(screen_of(snapshot, {console.colour, tai_now_ns()}, console.width, console.height - 1));
+    screen.draw(screen_of(snapshot, {console.colour, tai_now_ns()}, console.size().columns, console.size().rows - 1));
   else
     console.out << line_of(snapshot, time_of_day()) << "\n" << std::flush;
 }
@@ -137,19 +142,20 @@ int watch(Session& session, const WatchOptions& options) {
   auto snapshot = take_snapshot(*client);
   if (!snapshot) return report(console, snapshot.error());
   const bool full = console.terminal && !options.json;
+  console.catch_interrupts();
   FullScreen screen(full ? &console.out : nullptr);
   for (uint64_t shown = 1;; ++shown) {
     if (snapshot)
       show(console, screen, *snapshot, options, full);
     else if (full)
-      screen.draw(
-          fitted("Waiting for the controller: " + snapshot.error().message + "\n", console.width, console.height - 1));
+      screen.draw(fitted("Waiting for the controller: " + snapshot.error().message + "\n", console));
     else
       report(console, snapshot.error());
-    if (shown == options.count || !wait(console, options.interval_s)) break;
+    if (shown == options.count) return snapshot ? kOk : kUnreachable;
+    if (!wait(console, options.interval_s)) return kOk;
     snapshot = take_snapshot(*client);
+    if (console.interrupted()) return kOk;  // the interrupt may also have ended the wait for an answer
   }
-  return snapshot ? kOk : kUnreachable;
 }
 
 }  // namespace

@@ -173,12 +173,22 @@ TEST_CASE("watch draws on a terminal and leaves it as it was") {
   CHECK(out.str().ends_with("\x1b[?25h\x1b[?1049l"));
 }
 
-TEST_CASE("watch ends on an interrupt") {
+TEST_CASE("watch ends on an interrupt, also while it waits for an answer") {
   BusyController controller;
   std::ostringstream out, err;
   Console console{.out = out, .err = err};
+  bool caught = false;
+  console.catch_interrupts = [&] { caught = true; };
   console.interrupted = [] { return true; };
   CHECK(run({"watch", "--interval", "3600", "--controller", controller.endpoint()}, console) == kOk);
+  CHECK(caught);
+  int asked = 0;
+  console.interrupted = [&] {
+    controller.fall_silent();
+    return ++asked > 3;
+  };
+  CHECK(run({"watch", "--interval", "0.05", "--timeout", "0.05", "--controller", controller.endpoint()}, console) ==
+        kOk);
 }
 
 TEST_CASE("watch goes on while the controller is away") {
@@ -294,6 +304,8 @@ TEST_CASE("plan compute avoids failed cables and names what it does not know") {
   CHECK(contains(call({"plan", "compute", file, "--ring", "h1,h3", "--down", "leaf1:q3"}).err,
                  "no cabled port 'leaf1:q3', did you mean 'leaf1:p3'?"));
   CHECK(call({"plan", "compute", file, "--ring", "h1,"}).code == kUsage);
+  CHECK(call({"plan", "compute", "--ring", "h1,h3", file}).code == kOk);
+  CHECK(call({"plan", "compute", file, "--ring", "h1,h3", "--bytes", "18446744073709551615"}).code == kUsage);
   CHECK(call({"plan", "compute", file}).code == kUsage);
 }
 

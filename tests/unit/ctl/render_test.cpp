@@ -85,7 +85,7 @@ TEST_CASE("switches, forecasts and health are shown") {
         "Agents 16 of 16, switches 8 of 8, plan hits 99.0 %\n");
   msg::Health ill = sample::health();
   ill.problems = {"h2 is absent: start orrery-agent there"};
-  CHECK(contains(text_of(ill, kPlain), "1 problems: "));
+  CHECK(contains(text_of(ill, kPlain), "1 problem: "));
   CHECK(contains(text_of(ill, kPlain), "  - h2 is absent: start orrery-agent there\n"));
 }
 
