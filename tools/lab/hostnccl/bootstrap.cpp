@@ -69,8 +69,9 @@ class Root {
       fault = admit(std::move(*fd));
       if (!joined_.empty() && arrived() == 1) deadline = Clock::now() + timeout_;
     }
-    for (auto& member : joined_) {
-      if (member) answer(member->fd.get(), fault);
+    // Rank 0 last: this thread is usually part of its process, which may end any time after.
+    for (size_t rank = joined_.size(); rank-- > 0;) {
+      if (joined_[rank]) answer(joined_[rank]->fd.get(), fault);
     }
   }
 

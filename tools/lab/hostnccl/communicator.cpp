@@ -84,6 +84,7 @@ Status Communicator::start(PeerTable table, Endpoints endpoints) {
 }
 
 void Communicator::log_ready() const {
+  if (rank_ == 0) log_version();
   if (debug_level() < DebugLevel::kInfo) return;
   for (uint32_t channel = 0; nranks_ > 1 && channel < shared_.channels; ++channel) {
     const int next = (rank_ + 1) % nranks_;

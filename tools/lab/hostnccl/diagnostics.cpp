@@ -67,6 +67,14 @@ bool logs_collectives() {
   return diagnostics().collectives;
 }
 
+void log_version() {
+  if (debug_level() == DebugLevel::kNone) return;
+  auto& state = diagnostics();
+  std::lock_guard lock(state.mutex);
+  std::fprintf(state.out, "NCCL version %d.%d.%d+hostnccl\n", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+  std::fflush(state.out);
+}
+
 void log_info(int device, const std::string& text) {
   if (debug_level() >= DebugLevel::kInfo) print("INFO", device, text);
 }

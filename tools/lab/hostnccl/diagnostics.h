@@ -16,6 +16,7 @@ enum class DebugLevel { kNone, kVersion, kWarn, kInfo };
 DebugLevel debug_level();
 // True when NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS asks for one line per collective.
 bool logs_collectives();
+void log_version();
 void log_info(int device, const std::string& text);
 void log_warning(int device, const std::string& text);
 

@@ -1,5 +1,6 @@
 #include "tools/lab/hostnccl/point_to_point.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 
@@ -9,7 +10,10 @@ namespace {
 class Message {
  public:
   Message(const Operation& operation, uint64_t sequence, Stream& stream)
-      : sends_(operation.kind == OperationKind::kSend), stream_(stream), own_header_(make_header(operation, sequence)) {
+      : sends_(operation.kind == OperationKind::kSend),
+        peer_(operation.peer),
+        stream_(stream),
+        own_header_(make_header(operation, sequence)) {
     auto* data = static_cast<uint8_t*>(sends_ ? const_cast<void*>(operation.send) : operation.recv);
     body_ = {.data = data, .bytes = own_header_.count};
     auto& header = sends_ ? own_header_ : peer_header_;
@@ -31,9 +35,11 @@ class Message {
     }
     return body_.done();
   }
+  bool waits_for(int rank) const { return rank == peer_ && !(header_.done() && body_.done()); }
 
  private:
   const bool sends_;
+  const int peer_;
   Stream& stream_;
   OperationHeader own_header_;
   OperationHeader peer_header_;
@@ -54,6 +60,9 @@ class PointToPointTask final : public Task {
       all = all && done;
     }
     return all;
+  }
+  bool waits_for(int rank) const override {
+    return std::any_of(messages_.begin(), messages_.end(), [rank](const Message& m) { return m.waits_for(rank); });
   }
 
  private:

@@ -174,7 +174,7 @@ void Proxy::wait_for_events() {
 
 void Proxy::check_lost_peer() {
   const auto lost = parts_.monitor->lost_rank();
-  if (!lost || !task_ || Clock::now() - last_progress_ < kLostGrace) return;
+  if (!lost || !task_ || !task_->waits_for(*lost) || Clock::now() - last_progress_ < kLostGrace) return;
   const auto& address = parts_.table.peers[static_cast<size_t>(*lost)].data;
   fail({ErrorCode::kUnavailable,
         "rank " + std::to_string(*lost) + " (" + to_text(address) + ") ended or failed while operations were running"});

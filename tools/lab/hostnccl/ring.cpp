@@ -169,6 +169,7 @@ class RingTask final : public Task {
     }
     return all;
   }
+  bool waits_for(int) const override { return true; }  // a ring needs every rank
 
  private:
   std::deque<RingChannel> channels_;

@@ -16,6 +16,8 @@ class Task {
   // Computes and posts what it can without waiting. True when this rank's part is complete. An error ends the
   // communicator.
   virtual Result<bool> advance() = 0;
+  // True when completion still depends on that rank.
+  virtual bool waits_for(int rank) const = 0;
 };
 
 // What tasks of one communicator share. Owned by the proxy.
