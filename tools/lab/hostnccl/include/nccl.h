@@ -1,5 +1,6 @@
-// NCCL's host ABI as of 2.18, for programs built against hostnccl and for hostnccl itself. Names, values and layouts are those any
-// libnccl.so.2 of that release has; a stream is an opaque handle because there is no CUDA here (see docs/reference/hostnccl.md).
+// NCCL's host ABI as of 2.18, for programs built against hostnccl and for hostnccl itself. Names, values and layouts
+// are those any libnccl.so.2 of that release has; a stream is an opaque handle because there is no CUDA here (see
+// docs/reference/hostnccl.md).
 #ifndef ORRERY_HOSTNCCL_NCCL_H_
 #define ORRERY_HOSTNCCL_NCCL_H_
 
@@ -11,8 +12,7 @@
 #define NCCL_PATCH 6
 #define NCCL_SUFFIX ""
 #define NCCL_VERSION_CODE 21806
-#define NCCL_VERSION(X, Y, Z) \
-  (((X) <= 2 && (Y) <= 8) ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
+#define NCCL_VERSION(X, Y, Z) (((X) <= 2 && (Y) <= 8) ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,11 +56,11 @@ typedef struct ncclConfig_v21700 {
   int splitShare;
 } ncclConfig_t;
 
-#define NCCL_CONFIG_INITIALIZER                                                               \
-  {                                                                                           \
-    sizeof(ncclConfig_t), NCCL_CONFIG_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                  \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT                   \
+#define NCCL_CONFIG_INITIALIZER                                                                                       \
+  {                                                                                                                   \
+    sizeof(ncclConfig_t), NCCL_CONFIG_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), NCCL_CONFIG_UNDEF_INT, \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR,                   \
+        NCCL_CONFIG_UNDEF_INT                                                                                         \
   }
 
 typedef enum {
@@ -122,27 +122,28 @@ HOSTNCCL_DECLARE(ncclResult_t, ncclReduce, const void* send, void* recv, size_t 
                  ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
 HOSTNCCL_DECLARE(ncclResult_t, ncclBcast, void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                  cudaStream_t stream);
-HOSTNCCL_DECLARE(ncclResult_t, ncclBroadcast, const void* send, void* recv, size_t count, ncclDataType_t type,
-                 int root, ncclComm_t comm, cudaStream_t stream);
+HOSTNCCL_DECLARE(ncclResult_t, ncclBroadcast, const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                 ncclComm_t comm, cudaStream_t stream);
 HOSTNCCL_DECLARE(ncclResult_t, ncclAllReduce, const void* send, void* recv, size_t count, ncclDataType_t type,
                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
-HOSTNCCL_DECLARE(ncclResult_t, ncclReduceScatter, const void* send, void* recv, size_t recvcount,
-                 ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+HOSTNCCL_DECLARE(ncclResult_t, ncclReduceScatter, const void* send, void* recv, size_t recvcount, ncclDataType_t type,
+                 ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 HOSTNCCL_DECLARE(ncclResult_t, ncclAllGather, const void* send, void* recv, size_t sendcount, ncclDataType_t type,
                  ncclComm_t comm, cudaStream_t stream);
-HOSTNCCL_DECLARE(ncclResult_t, ncclSend, const void* send, size_t count, ncclDataType_t type, int peer,
-                 ncclComm_t comm, cudaStream_t stream);
+HOSTNCCL_DECLARE(ncclResult_t, ncclSend, const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                 cudaStream_t stream);
 HOSTNCCL_DECLARE(ncclResult_t, ncclRecv, void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                  cudaStream_t stream);
 HOSTNCCL_DECLARE(ncclResult_t, ncclGroupStart, void);
 HOSTNCCL_DECLARE(ncclResult_t, ncclGroupEnd, void);
 
-/* Extension. Waits until every operation enqueued so far on `stream` in this process has completed on this rank, and returns the first
-   error among those completed since the last call for that stream. Host memory has no cudaStreamSynchronize. */
+/* Extension. Waits until every operation enqueued so far on `stream` in this process has completed on this rank, and
+   returns the first error among those completed since the last call for that stream. Host memory has no
+   cudaStreamSynchronize. */
 ncclResult_t hostncclStreamSynchronize(cudaStream_t stream);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif  /* ORRERY_HOSTNCCL_NCCL_H_ */
+#endif /* ORRERY_HOSTNCCL_NCCL_H_ */
