@@ -26,6 +26,10 @@ bool in_use(void* handle) {
   return reinterpret_cast<uintptr_t>(handle) > reinterpret_cast<uintptr_t>(kClaimed);
 }
 
+bool is(const Comm& comm, uint64_t comm_id) {
+  return in_use(handle_of(comm)) && comm.comm_id == comm_id;
+}
+
 void emit_comm(uint32_t type, uint64_t comm_id, uint64_t parent_id, uint32_t rank, uint32_t nranks) {
   orrery_event event{};
   event.time_ns = now_ns();
@@ -44,12 +48,6 @@ Comm* find_comm(void* handle) {
     if (seen == handle) return in_use(seen) ? &comm : nullptr;
     if (seen == nullptr) return nullptr;
   }
-  return nullptr;
-}
-
-Comm* find_comm_by_id(uint64_t comm_id) {
-  for (Comm& comm : comms)
-    if (in_use(handle_of(comm)) && comm.comm_id == comm_id) return &comm;
   return nullptr;
 }
 
@@ -81,10 +79,14 @@ bool retire_comm(void* handle, Comm* values) {
   return __atomic_compare_exchange_n(&comm->handle, &handle, kRetired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-uint64_t last_collective_start(uint64_t comm_id) {
+uint64_t last_collective_start(uint64_t comm_id, const Comm** where) {
   if (comm_id == 0) return __atomic_load_n(&last_start_of_any, __ATOMIC_RELAXED);
-  const Comm* comm = find_comm_by_id(comm_id);
-  return comm != nullptr ? __atomic_load_n(&comm->last_start_ns, __ATOMIC_RELAXED) : 0;
+  if (*where == nullptr || !is(**where, comm_id)) {
+    *where = nullptr;
+    for (const Comm& comm : comms)
+      if (is(comm, comm_id)) *where = &comm;
+  }
+  return *where != nullptr ? __atomic_load_n(&(*where)->last_start_ns, __ATOMIC_RELAXED) : 0;
 }
 
 void note_collective_start(Comm* comm, uint64_t now) {

@@ -19,14 +19,14 @@ struct Comm {
 
 // Null when the handle is unknown (made by a way we do not wrap, or the table was full).
 Comm* find_comm(void* handle);
-Comm* find_comm_by_id(uint64_t comm_id);
 // Null when the table is full around the handle's place; then the communicator goes unrecorded.
 Comm* add_comm(void* handle, const Comm& values);
 // Forgets the handle. False when it was unknown; else *values is what was known.
 bool retire_comm(void* handle, Comm* values);
 
-// Start of the last collective of the communicator, of any communicator for id 0; 0 when there was none.
-uint64_t last_collective_start(uint64_t comm_id);
+// Start of the last collective of the communicator, of any communicator for id 0; 0 when there was none. *where saves
+// the caller's next search.
+uint64_t last_collective_start(uint64_t comm_id, const Comm** where);
 void note_collective_start(Comm* comm, uint64_t now);
 
 // COMM_INIT, with the doorbell's business left to the caller. Precondition: attached.

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/preload/plan_use.h"
+
 namespace orrery::preload {
 
 uint32_t descriptors[kMaxDescriptors];
@@ -125,10 +127,13 @@ void add_flow(int fd, const Endpoint& remote, orrery_flow_role role, uint16_t or
   flow->born_by_entry = born_by_entry;
   flow->plan_generation = 0;
   flow->plan_flow_id = flow->plan_comm_id = flow->release_offset_ns = 0;
+  flow->plan_comm = nullptr;
   flow->last_tx_ns = flow->held_since_ns = 0;
   const uint32_t edge = descriptor(fd) & kEdgeTriggered;
   set_descriptor(fd, static_cast<uint32_t>(flow - flows) + 1 + edge);
-  if (attached()) announce_flow(*flow);
+  if (!attached()) return;
+  refresh_plan(*flow, now_ns());
+  announce_flow(*flow);
 }
 
 void forget_descriptor(int fd) {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "agent/preload/comm_table.h"
 #include "agent/preload/endpoint.h"
 #include "agent/preload/process.h"
 
@@ -34,6 +35,7 @@ struct Flow {
   uint32_t plan_sequence;
   uint64_t plan_flow_id;
   uint64_t plan_comm_id;
+  const Comm* plan_comm;  // where plan_comm_id was last found, null when not yet
   uint64_t release_offset_ns;
 
   uint64_t last_tx_ns;

@@ -196,7 +196,7 @@ void refresh_plan(Flow& flow, uint64_t now) {
 bool must_hold(Flow& flow, int fd, int flags, uint64_t now) {
   refresh_plan(flow, now);
   if (flow.release_offset_ns == 0 || !attachment.plan.lease_valid(now)) return false;
-  const uint64_t start = last_collective_start(flow.plan_comm_id);
+  const uint64_t start = last_collective_start(flow.plan_comm_id, &flow.plan_comm);
   if (start == 0 || now >= start + flow.release_offset_ns) return false;
   if (descriptor(fd) & kEdgeTriggered) return false;
   if (!(flags & MSG_DONTWAIT)) {

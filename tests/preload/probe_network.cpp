@@ -226,6 +226,10 @@ void connect_many(int count, const std::string& how) {
     int tos = 0;
     socklen_t bytes = sizeof(tos);
     if (how == "dscp" && getsockopt(open.back(), IPPROTO_IP, IP_TOS, &tos, &bytes) == 0) std::printf("tos %d\n", tos);
+    uint64_t pace = 0;
+    bytes = sizeof(pace);
+    if (how == "dscp" && getsockopt(open.back(), SOL_SOCKET, SO_MAX_PACING_RATE, &pace, &bytes) == 0)
+      std::printf("pace %ld\n", static_cast<long>(pace));
     if (listener >= 0) open.push_back(accept(listener, nullptr, nullptr));
     check(open.back() >= 0, "accept");
   }

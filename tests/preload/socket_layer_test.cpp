@@ -152,12 +152,14 @@ TEST_CASE("UDP and loopback connections are not followed") {
   }
 }
 
-TEST_CASE("the plan's DSCP is set") {
+TEST_CASE("the plan's DSCP and pace are set") {
   orrery_plan_entry entry = entry_to_server(1);
   entry.dscp = 26;
+  entry.pace_bps = 80'000'000;
   const Outcome outcome = connect_with({entry}, 10, "dscp");
   SKIP_WITHOUT_NAMESPACES(outcome.result);
   CHECK(values_of(outcome.result.out, "tos").back() == 26 << 2);
+  CHECK(values_of(outcome.result.out, "pace").back() == 10'000'000);
 }
 
 TEST_CASE("no plan, an expired plan and a garbage plan leave every port to the kernel") {

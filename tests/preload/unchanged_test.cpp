@@ -1,5 +1,6 @@
 // Programs that have nothing to do with training do not notice the library.
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "tests/fakes/fake_agent.h"
 #include "tests/preload/run_program.h"
@@ -94,13 +95,18 @@ TEST_CASE("asking for NCCL where there is none gives an answer and one explanati
         "ncclGroupStart\n");
 }
 
-TEST_CASE("NCCL that was loaded later and privately is found") {
+TEST_CASE("NCCL that was loaded later and privately is found, also inside a library of another name") {
+  const std::filesystem::path framework =
+      std::filesystem::path(scratch_socket_path()).replace_filename("libframework.so");
+  std::filesystem::copy_file(ORRERY_FAKE_NCCL, framework, std::filesystem::copy_options::overwrite_existing);
+  const std::string library = GENERATE(std::string("nccl"), std::string("framework"));
   const std::string script =
       "import ctypes\n"
       "own = ctypes.CDLL(None)\n"
       "version = ctypes.c_int()\n"
       "print(own.ncclGetVersion(ctypes.byref(version)), version.value)\n"
-      "private = ctypes.CDLL('" ORRERY_FAKE_NCCL
+      "private = ctypes.CDLL('" +
+      (library == "nccl" ? std::string(ORRERY_FAKE_NCCL) : framework.string()) +
       "')\n"
       "print(own.ncclGetVersion(ctypes.byref(version)), version.value)";
   const auto result = run_program({"/usr/bin/python3", "-c", script});
