@@ -1,0 +1,78 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/contract/samples.h"
+
+using namespace orrery;
+using namespace orrery::test;
+
+namespace {
+
+template <typename Message, typename Decode>
+void check_round_trips(const std::vector<Message>& messages, Decode&& decode) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    INFO("sample " << i);
+    const auto frame = msg::encode(messages[i]);
+    REQUIRE(frame);
+    const auto decoded = decode(*frame);
+    REQUIRE(decoded);
+    CHECK(*decoded == messages[i]);
+  }
+}
+
+std::string read_golden(const std::string& release, const std::string& file) {
+  std::ifstream in(std::string(ORRERY_GOLDEN) + "/" + release + "/" + file, std::ios::binary);
+  REQUIRE(in);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The golden files of one kind hold `messages`, whatever the decoder has learned since.
+template <typename Message, typename Decode>
+void check_golden(const std::string& name, const std::vector<Message>& messages, Decode&& decode) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string file = name + "-" + std::to_string(i) + ".bin";
+    INFO(file);
+    const auto decoded = decode(read_golden("0.1.0", file));
+    REQUIRE(decoded);
+    CHECK(*decoded == messages[i]);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every message survives encoding and decoding with all its fields") {
+  check_round_trips(std::vector{sample_window()}, msg::decode_intent_window);
+  check_round_trips(sample_agent_messages(), msg::decode_agent_message);
+  check_round_trips(sample_controller_messages(), msg::decode_controller_message);
+  check_round_trips(sample_switch_messages(), msg::decode_switch_message);
+  check_round_trips(sample_switch_commands(), msg::decode_switch_command);
+  check_round_trips(sample_requests(), msg::decode_request);
+  check_round_trips(sample_responses(), msg::decode_response);
+}
+
+TEST_CASE("the golden messages of release 0.1.0 still say what they said") {
+  check_golden("intent-window", std::vector{sample_window()}, msg::decode_intent_window);
+  check_golden("agent-message", sample_agent_messages(), msg::decode_agent_message);
+  check_golden("controller-message", sample_controller_messages(), msg::decode_controller_message);
+  check_golden("switch-message", sample_switch_messages(), msg::decode_switch_message);
+  check_golden("switch-command", sample_switch_commands(), msg::decode_switch_command);
+  check_golden("request", sample_requests(), msg::decode_request);
+  check_golden("response", sample_responses(), msg::decode_response);
+}
+
+TEST_CASE("there is a golden file for every kind of message and no other file") {
+  std::vector<std::string> expected, found;
+  for (const EncodedSample& sample : encoded_samples()) expected.push_back(sample.file);
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(ORRERY_GOLDEN) + "/0.1.0"))
+    found.push_back(entry.path().filename());
+  CHECK_THAT(found, Catch::UnorderedEquals(expected));
+}
+
+TEST_CASE("the defaults of a message are what a receiver assumes of fields an older sender left out") {
+  const auto window = msg::decode_intent_window(*msg::encode(msg::IntentWindow{.host = "h"}));
+  REQUIRE(window);
+  CHECK(*window == msg::IntentWindow{.host = "h"});
+  const msg::HostPlan plan{.host = "h", .term = 1, .revision = 1, .lease_ns = 1, .flows = {{.flow_id = 1}}};
+  CHECK(std::get<msg::HostPlan>(*msg::decode_controller_message(*msg::encode(msg::ControllerMessage(plan)))) == plan);
+}
