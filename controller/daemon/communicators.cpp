@@ -119,7 +119,9 @@ Observation CommunicatorBook::on_intent(const std::string& host, const msg::Inte
   communicator->seen_ns = now_ns;
   if (intent.rank < communicator->observed_rank) {
     communicator->observed_rank = intent.rank;
-    communicator->next_sequence = intent.sequence;
+    // What the rank observed so far called is this rank's call too; point-to-point calls are each rank's own.
+    communicator->next_sequence =
+        is_point_to_point(intent.op) ? intent.sequence : std::max(communicator->next_sequence, intent.sequence);
   }
   const bool observed = intent.rank == communicator->observed_rank && intent.sequence >= communicator->next_sequence;
   if (!observed && !is_point_to_point(intent.op))

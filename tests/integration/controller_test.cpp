@@ -249,6 +249,31 @@ TEST_CASE("collectives that come as forecast over planned paths count as plan hi
   CHECK(health.plan_misses <= 2);
 }
 
+TEST_CASE("a collective that several ranks tell of counts once, whoever is first") {
+  Cluster cluster;
+  cluster.announce_all(7);
+  REQUIRE(cluster.until([&] { return cluster.all_have_flows(1); }));
+  const uint64_t begin_ns = tai_now_ns();
+  const auto tell = [&](uint32_t rank, uint64_t round) {
+    msg::IntentWindow window;
+    window.intents = {{.comm_id = 7,
+                       .process = 1,
+                       .rank = rank,
+                       .op = ORRERY_OP_ALL_REDUCE,
+                       .bytes = 1 << 20,
+                       .called_tai_ns = begin_ns + round * 20'000'000 + rank * 1000,
+                       .sequence = round}};
+    cluster.agents[cluster.host_of(rank)]->publish(window);
+    cluster.serve_for(20);  // windows of different hosts overtake each other
+  };
+  for (uint64_t round = 0; round < 10; ++round)
+    for (const uint32_t rank : {9u, 4u, 0u, 6u}) tell(rank, round);
+  const auto jobs =
+      std::get<std::vector<msg::JobState>>(*cluster.controller.ask(cluster.context, {msg::Request::Kind::kJobList}));
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs.front().collectives == 10);
+}
+
 TEST_CASE("SIGTERM ends the controller cleanly and at once") {
   Cluster cluster;
   const int status = cluster.controller.end(SIGTERM);
