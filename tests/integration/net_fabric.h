@@ -39,6 +39,7 @@ class NetFabric {
   // Starts orrery-switch in the switch's namespace and waits for its READY line.
   void start_switch(const std::string& name, const std::string& options = "");
   void start_switches(const std::string& options = "");
+  pid_t switch_process(const std::string& name) const { return switches_.at(name); }
   // Sends a signal and waits for the end; the exit status as waitpid() has it.
   int stop_switch(const std::string& name, int signal);
   // The switch's counters now: asks with SIGUSR1.
