@@ -1,7 +1,9 @@
-/* The identity of a communicator: equal on all its ranks without asking anyone, on every host and in every version of this code.
+/* The identity of a communicator: equal on all its ranks without asking anyone, on every host and in every version of
+ * this code.
  *
- * ncclCommInitRank and its kin: hash of the 128 bytes of the unique id (of all ids, in order, for ncclCommInitRankScalable).
- * ncclCommSplit and its kin: hash of (parent, how many children the parent had before on this rank, colour). Never 0. */
+ * ncclCommInitRank and its kin: hash of the 128 bytes of the unique id (of all ids, in order, for
+ * ncclCommInitRankScalable). ncclCommSplit and its kin: hash of (parent, how many children the parent had before on
+ * this rank, colour). Never 0. */
 #ifndef ORRERY_COMMON_ABI_COMM_ID_ABI_H
 #define ORRERY_COMMON_ABI_COMM_ID_ABI_H
 

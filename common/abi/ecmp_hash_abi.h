@@ -1,13 +1,14 @@
 /* The ECMP hash of orrery-switch, and the way a hash becomes a member of an equal-cost group.
  *
- * One definition for three users: the switch's BPF program, the fabric model that predicts where a flow goes, and the preload that picks
- * the source port whose hash takes a wanted path. All values are in host byte order; addresses are IPv4.
+ * One definition for three users: the switch's BPF program, the fabric model that predicts where a flow goes, and the
+ * preload that picks the source port whose hash takes a wanted path. All values are in host byte order; addresses are
+ * IPv4.
  *
- * Hash: the five-tuple is folded into 32 bits with multiply-xorshift rounds (the finalizer of MurmurHash3: constants 0x85ebca6b and
- * 0xc2b2ae35), seeded per switch, so that two switches with different seeds decide independently.
+ * Hash: the five-tuple is folded into 32 bits with multiply-xorshift rounds (the finalizer of MurmurHash3: constants
+ * 0x85ebca6b and 0xc2b2ae35), seeded per switch, so that two switches with different seeds decide independently.
  *
- * Group: members are numbered in the order of the switch's ports in the topology file. A flow whose member is down is hashed again over
- * the members that are up; all other flows stay where they are (resilient hashing). */
+ * Group: members are numbered in the order of the switch's ports in the topology file. A flow whose member is down is
+ * hashed again over the members that are up; all other flows stay where they are (resilient hashing). */
 #ifndef ORRERY_COMMON_ABI_ECMP_HASH_ABI_H
 #define ORRERY_COMMON_ABI_ECMP_HASH_ABI_H
 
@@ -48,14 +49,14 @@ static inline orrery_u32 orrery_count_bits(orrery_u64 bits) {
   return (orrery_u32)((bits * 0x0101010101010101ull) >> 56);
 }
 
-/* Position of the n-th bit that is set (n from 0). Precondition: n < orrery_count_bits(bits). Neither loops nor branches, for the sake of
- * the BPF verifier: it follows every combination of branches. */
+/* Position of the n-th bit that is set (n from 0). Precondition: n < orrery_count_bits(bits). Neither loops nor
+ * branches, for the sake of the BPF verifier: it follows every combination of branches. */
 static inline orrery_u32 orrery_nth_bit(orrery_u64 bits, orrery_u32 n) {
   orrery_u32 position = 0, below, past;
-#define ORRERY_HALVE(width)                                              \
+#define ORRERY_HALVE(width)                                                \
   below = orrery_count_bits((bits >> position) & ((1ull << (width)) - 1)); \
   past = (orrery_u32)(((orrery_u64)below - 1 - n) >> 63); /* n >= below */ \
-  n -= below & (0u - past);                                              \
+  n -= below & (0u - past);                                                \
   position += (width) & (0u - past);
   ORRERY_HALVE(32)
   ORRERY_HALVE(16)

@@ -1,7 +1,8 @@
 /* Events a training process writes into its rings (preload -> agent). One event is one cache line.
  *
- * Written by the preload, read by the agent, which believes nothing: every field is checked before use. Times are CLOCK_MONOTONIC
- * nanoseconds of the host (the same clock in every container). An event becomes visible with the ring's `produced` (release). Addresses are IPv6, IPv4 as v4-mapped, network byte order; ports host order. */
+ * Written by the preload, read by the agent, which believes nothing: every field is checked before use. Times are
+ * CLOCK_MONOTONIC nanoseconds of the host (the same clock in every container). An event becomes visible with the ring's
+ * `produced` (release). Addresses are IPv6, IPv4 as v4-mapped, network byte order; ports host order. */
 #ifndef ORRERY_COMMON_ABI_EVENT_ABI_H
 #define ORRERY_COMMON_ABI_EVENT_ABI_H
 
@@ -12,13 +13,14 @@
 
 enum orrery_event_type {
   ORRERY_EVENT_NONE = 0,
-  ORRERY_EVENT_COMM_INIT = 1,    /* .comm, at entry of ncclCommInit*: the announcement that must not wait for the window's end */
-  ORRERY_EVENT_COMM_READY = 2,   /* .comm, at successful return */
-  ORRERY_EVENT_COMM_GONE = 3,    /* .comm (only comm_id), at destroy, abort or failed init */
-  ORRERY_EVENT_COLLECTIVE = 4,   /* .collective, at entry of the call (depth 0) */
-  ORRERY_EVENT_GROUP_END = 5,    /* .group, after the outermost ncclGroupEnd */
-  ORRERY_EVENT_FLOW_BORN = 6,    /* .flow, after connect or accept gave a five-tuple */
-  ORRERY_EVENT_FLOW_GONE = 7     /* .flow (only slot and generation count) */
+  ORRERY_EVENT_COMM_INIT =
+      1, /* .comm, at entry of ncclCommInit*: the announcement that must not wait for the window's end */
+  ORRERY_EVENT_COMM_READY = 2, /* .comm, at successful return */
+  ORRERY_EVENT_COMM_GONE = 3,  /* .comm (only comm_id), at destroy, abort or failed init */
+  ORRERY_EVENT_COLLECTIVE = 4, /* .collective, at entry of the call (depth 0) */
+  ORRERY_EVENT_GROUP_END = 5,  /* .group, after the outermost ncclGroupEnd */
+  ORRERY_EVENT_FLOW_BORN = 6,  /* .flow, after connect or accept gave a five-tuple */
+  ORRERY_EVENT_FLOW_GONE = 7   /* .flow (only slot and generation count) */
 };
 
 enum orrery_collective_op {
@@ -35,7 +37,7 @@ enum orrery_collective_op {
 };
 
 struct orrery_comm_event {
-  orrery_u64 comm_id;   /* same on every rank: hash of the 128-byte unique id, or of (parent id, child counter, colour) */
+  orrery_u64 comm_id; /* same on every rank: hash of the 128-byte unique id, or of (parent id, child counter, colour) */
   orrery_u64 parent_id; /* 0 when not split from another */
   orrery_u32 rank;
   orrery_u32 nranks;
@@ -43,12 +45,12 @@ struct orrery_comm_event {
 
 struct orrery_collective_event {
   orrery_u64 comm_id;
-  orrery_u64 bytes;     /* as the call names them: count x element size (facts: NCCL argument table) */
-  orrery_u32 op;        /* enum orrery_collective_op */
-  orrery_u32 peer;      /* root or peer rank; 0xffffffff when the operation has none */
-  orrery_u32 group;     /* per-thread group number; equal for the calls of one ncclGroup, unique otherwise */
-  orrery_u8 datatype;   /* ncclDataType_t */
-  orrery_u8 reduction;  /* ncclRedOp_t, 255 for user-defined or none */
+  orrery_u64 bytes;    /* as the call names them: count x element size (facts: NCCL argument table) */
+  orrery_u32 op;       /* enum orrery_collective_op */
+  orrery_u32 peer;     /* root or peer rank; 0xffffffff when the operation has none */
+  orrery_u32 group;    /* per-thread group number; equal for the calls of one ncclGroup, unique otherwise */
+  orrery_u8 datatype;  /* ncclDataType_t */
+  orrery_u8 reduction; /* ncclRedOp_t, 255 for user-defined or none */
   orrery_u16 reserved;
 };
 
@@ -73,8 +75,8 @@ struct orrery_flow_event {
 
 struct orrery_event {
   orrery_u64 time_ns;
-  orrery_u32 type;    /* enum orrery_event_type */
-  orrery_u32 thread;  /* kernel thread id of the caller */
+  orrery_u32 type;   /* enum orrery_event_type */
+  orrery_u32 thread; /* kernel thread id of the caller */
   union {
     struct orrery_comm_event comm;
     struct orrery_collective_event collective;

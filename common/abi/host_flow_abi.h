@@ -1,7 +1,7 @@
 /* BPF map layouts of the agent's host program (agent/bpf/host_traffic.bpf.c), shared by the kernel side and the agent.
  *
- * Addresses and ports are in NETWORK byte order here (the program compares packet bytes); IPv4 only. A key is seen from the host: local is
- * the host's end of the flow. */
+ * Addresses and ports are in NETWORK byte order here (the program compares packet bytes); IPv4 only. A key is seen from
+ * the host: local is the host's end of the flow. */
 #ifndef ORRERY_COMMON_ABI_HOST_FLOW_ABI_H
 #define ORRERY_COMMON_ABI_HOST_FLOW_ABI_H
 

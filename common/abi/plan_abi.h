@@ -1,7 +1,9 @@
-/* The plan table of one training process: a second memfd, written by the agent, mapped read-only by the process (F_SEAL_FUTURE_WRITE).
+/* The plan table of one training process: a second memfd, written by the agent, mapped read-only by the process
+ * (F_SEAL_FUTURE_WRITE).
  *
- * Seqlock: `sequence` is odd while the agent writes. A reader copies the entry it wants between two equal even reads and gives up after
- * ORRERY_PLAN_READ_TRIES: no plan is always a correct answer. A table whose lease has passed (`valid_until_ns`) is ignored. */
+ * Seqlock: `sequence` is odd while the agent writes. A reader copies the entry it wants between two equal even reads
+ * and gives up after ORRERY_PLAN_READ_TRIES: no plan is always a correct answer. A table whose lease has passed
+ * (`valid_until_ns`) is ignored. */
 #ifndef ORRERY_COMMON_ABI_PLAN_ABI_H
 #define ORRERY_COMMON_ABI_PLAN_ABI_H
 
@@ -23,34 +25,34 @@ struct orrery_plan_hop {
 
 struct orrery_plan_entry {
   orrery_u64 flow_id;
-  orrery_u64 comm_id;            /* 0: any connection to this peer */
-  orrery_u8 local_address[16];   /* all zero: any */
+  orrery_u64 comm_id;          /* 0: any connection to this peer */
+  orrery_u8 local_address[16]; /* all zero: any */
   orrery_u8 remote_address[16];
-  orrery_u16 ordinal;            /* n-th connection of this process to that peer, ORRERY_PLAN_ANY_ORDINAL for all */
-  orrery_u16 src_port_first;     /* candidate source ports, inclusive; first == 0: leave the port to the kernel */
+  orrery_u16 ordinal;        /* n-th connection of this process to that peer, ORRERY_PLAN_ANY_ORDINAL for all */
+  orrery_u16 src_port_first; /* candidate source ports, inclusive; first == 0: leave the port to the kernel */
   orrery_u16 src_port_last;
-  orrery_u16 src_port_mask;      /* (port & mask) == value, for switch rules that tell flows apart by source port */
+  orrery_u16 src_port_mask; /* (port & mask) == value, for switch rules that tell flows apart by source port */
   orrery_u16 src_port_value;
   orrery_u8 protocol;
-  orrery_u8 dscp;                /* 0xff: leave alone */
-  orrery_u8 hop_count;           /* 0..ORRERY_PLAN_MAX_HOPS */
+  orrery_u8 dscp;      /* 0xff: leave alone */
+  orrery_u8 hop_count; /* 0..ORRERY_PLAN_MAX_HOPS */
   orrery_u8 reserved0[3];
   struct orrery_plan_hop hops[ORRERY_PLAN_MAX_HOPS];
-  orrery_u64 release_offset_ns;  /* from a collective's start to this flow's first byte; 0: at once */
-  orrery_u64 pace_bps;           /* 0: unpaced */
+  orrery_u64 release_offset_ns; /* from a collective's start to this flow's first byte; 0: at once */
+  orrery_u64 pace_bps;          /* 0: unpaced */
   orrery_u64 reserved1;
 };
 
 struct orrery_plan_header {
   orrery_u64 magic;
   orrery_u32 abi_version;
-  orrery_u32 capacity;           /* entries that fit in the memfd, fixed */
+  orrery_u32 capacity; /* entries that fit in the memfd, fixed */
   orrery_u32 sequence;
   orrery_u32 count;
   orrery_u64 term;
   orrery_u64 revision;
-  orrery_u64 valid_until_ns;     /* CLOCK_MONOTONIC; 0: no plan */
-  orrery_u64 release_suspended;  /* 1 while the host clock is out of bounds: offsets are ignored, ports are not */
+  orrery_u64 valid_until_ns;    /* CLOCK_MONOTONIC; 0: no plan */
+  orrery_u64 release_suspended; /* 1 while the host clock is out of bounds: offsets are ignored, ports are not */
   orrery_u64 reserved;
 };
 

@@ -1,6 +1,8 @@
 #include "controller/drivers/ebpf/switch_config.h"
 
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
 
 namespace orrery::drivers::ebpf {
 namespace {
@@ -36,6 +38,13 @@ TEST_CASE("without a seed of its own the switch takes the topology's") {
   SwitchConfig config;
   REQUIRE(!load(config, {"--topology", "t.yaml", "--switch", "leaf1"}));
   CHECK(config.hash_seed == -1);
+}
+
+TEST_CASE("the reference page of the configuration is the one in docs") {
+  SwitchConfig config;
+  std::stringstream page;
+  page << std::ifstream(ORRERY_SOURCE_DIR "/docs/reference/config-orrery-switch.md").rdbuf();
+  CHECK(make_switch_table(config).reference() == page.str());  // orrery-switch --config-reference writes it
 }
 
 }  // namespace orrery::drivers::ebpf
