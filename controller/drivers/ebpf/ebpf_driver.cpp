@@ -85,7 +85,7 @@ void EbpfDriver::apply(Revision revision, const std::vector<Flow>& flows, uint64
   std::vector<std::string> had_rules;
   if (committed_)
     for (const auto& [name, rules] : committed_->rules) had_rules.push_back(name);
-  if (pending_) {
+  while (pending_) {  // its completion may apply another
     for (const auto& [name, rules] : pending_->plan.rules) had_rules.push_back(name);
     finish(Error{ErrorCode::kUnavailable, fmt::format("revision {} was overtaken by revision {}",
                                                       pending_->plan.revision.number, revision.number)});
@@ -103,12 +103,18 @@ Status EbpfDriver::send_pending() {
     const auto sent = link_.send_rules(name, {pending_->plan.revision, pending_->plan.lease_ns, rules});
     if (sent) {
       pending_->waiting.insert(name);
-    } else if (!rules.empty()) {  // a switch that only loses rules does so by their lease
+    } else if (is_needed(pending_->plan, name)) {  // what a switch only loses ends with its lease
       return Error{sent.error().code,
                    fmt::format("switch {} cannot be given its rules: {}", name, sent.error().message)};
     }
   }
   return {};
+}
+
+bool EbpfDriver::is_needed(const Plan& plan, std::string_view name) const {
+  const auto rules = plan.compiled.find(*fabric_.find_node(name));
+  return rules != plan.compiled.end() &&
+         std::any_of(rules->second.begin(), rules->second.end(), [](const auto& rule) { return !rule.answers; });
 }
 
 void EbpfDriver::finish(Status outcome) {

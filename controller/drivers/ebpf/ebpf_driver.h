@@ -3,7 +3,8 @@
 // States: a committed plan (what the switches have; none at first) and at most one pending plan (sent, not yet
 // acknowledged by all). The pending plan becomes the committed one when every switch it touches has accepted it; a
 // refusal, a switch that goes away or silence beyond kAnswerTimeoutNs sends every switch back to the committed plan's
-// rules, or to none. A switch that connects later or restarts gets the rules of whichever plan is newest. Everything
+// rules, or to none. A switch that connects later or restarts gets the rules of whichever plan is newest. A
+// switch that would only steer answers need not be there. Everything
 // runs on the controller's thread.
 #pragma once
 
@@ -64,6 +65,8 @@ class EbpfDriver final : public Driver, public SwitchEvents {
   Result<Plan> make_plan(Revision revision, const std::vector<Flow>& flows, uint64_t lease_ns);
   std::vector<SwitchRule> make_rules(const std::vector<CompiledRule>& compiled);
   Status send_pending();
+  // Without this switch some flow of the plan would leave its path; else only answers would.
+  bool is_needed(const Plan& plan, std::string_view name) const;
   void commit();
   void roll_back(const Error& reason);
   void send(const std::string& name, const Plan& plan);

@@ -93,6 +93,8 @@ Result<bool> for_messages(const char* data, size_t length, Each each) {
 Result<LinkMonitor> LinkMonitor::create() {
   LinkMonitor monitor;
   ORRERY_ASSIGN(monitor.events_, open_netlink(RTMGRP_LINK, SOCK_NONBLOCK));
+  const int room = 1 << 20;  // changes must not be lost while this process waits for a processor
+  setsockopt(monitor.events_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
   ORRERY_ASSIGN(monitor.requests_, open_netlink(0, 0));
   const timeval limit{.tv_sec = 2, .tv_usec = 0};
   setsockopt(monitor.requests_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));

@@ -113,10 +113,11 @@ SwitchRules rules_of(const std::map<Pair, std::vector<Candidate>>& pairs) {
     const auto& common = common_way(candidates);
     FiveTuple match = common.tuple;
     match.src_port = match.dst_port = 0;
-    rules.pairs.push_back({match, pair_mask(), common.decision.egress, common.decision.backup});
+    rules.pairs.push_back({match, pair_mask(), common.decision.egress, common.decision.backup, !common.planned});
     for (const auto& candidate : candidates)
       if (candidate.born() && candidate.decision != common.decision && seen.insert(candidate.tuple).second)
-        rules.exact.push_back({candidate.tuple, exact_mask(), candidate.decision.egress, candidate.decision.backup});
+        rules.exact.push_back(
+            {candidate.tuple, exact_mask(), candidate.decision.egress, candidate.decision.backup, !candidate.planned});
   }
   return rules;
 }

@@ -25,6 +25,7 @@ struct CompiledRule {
   FiveTuple mask;  // bits that count, as in switch_link.h
   fabric::LinkId egress = fabric::kNone;
   fabric::LinkId backup = fabric::kNone;  // kNone: ECMP
+  bool answers = false;                   // carries only the answers of flows planned for the other direction
 };
 
 struct TableLimits {

@@ -1,9 +1,10 @@
 #include "controller/drivers/ebpf/rule_store.h"
 
-#include <fmt/format.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstring>
-#include <string_view>
 
 namespace orrery::drivers::ebpf {
 namespace {
@@ -13,6 +14,12 @@ constexpr uint32_t kSlots = 2 * ORRERY_SWITCH_MAX_RULES;
 template <typename T>
 void publish(T& target, T value) {
   __atomic_store_n(&target, value, __ATOMIC_RELEASE);
+}
+
+// Returns when every packet that was in the data plane has left it: the programs run under RCU, whose grace period this
+// waits for. Milliseconds.
+void wait_for_packets() {
+  syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
 // What makes a rule the same rule in two sets: match and mask, whatever the mask's index.
@@ -77,6 +84,7 @@ Status RuleStore::fill(uint32_t set, const BinaryRuleSet& rules) {
 
 Status RuleStore::install(const BinaryRuleSet& set, uint64_t valid_until_ns) {
   const uint32_t active = config_->active_set & 1, spare = 1 - active;
+  if (!sets_[spare].empty()) wait_for_packets();  // replaced a moment ago and not purged yet
   clear(spare);
   active_by_id_.clear();
   for (size_t i = 0; i < sets_[active].size(); ++i) active_by_id_.emplace(sets_[active][i].value.rule_id, i);

@@ -157,12 +157,31 @@ TEST_CASE("a switch that goes away before it answers takes the plan back") {
 
 TEST_CASE("a plan that needs a switch which is not connected fails, and says which") {
   Setup s;
-  s.link.away = {"leaf2"};
+  s.link.away = {"leaf1"};
   s.apply(1, {s.flow("h1", "h5", 0)});
   REQUIRE(s.outcomes.size() == 1);
-  CHECK(s.outcomes[0].error().message == "switch leaf2 cannot be given its rules: not connected");
+  CHECK(s.outcomes[0].error().message == "switch leaf1 cannot be given its rules: not connected");
+  s.link.away = {"leaf2"};
   CHECK(s.driver.direct(s.flow("h1", "h9", 0)));
   CHECK(s.driver.direct(s.flow("h5", "h1", 0)).error().code == ErrorCode::kRefused);
+}
+
+TEST_CASE("a switch that would only steer answers may be absent, and gets its rules when it comes") {
+  Setup s;
+  s.link.away = {"leaf2"};
+  s.apply(1, {s.flow("h1", "h5", 0)});
+  CHECK(s.link.take().size() == 1);
+  s.ack("leaf1", 1);
+  REQUIRE(s.outcomes.size() == 1);
+  CHECK(s.outcomes[0].has_value());
+  s.link.away.clear();
+  s.driver.on_switch_connected({.name = "leaf2"});
+  const auto sent = s.link.take();
+  REQUIRE(sent.size() == 1);
+  CHECK(sent[0].name == "leaf2");
+  s.link.away = {"leaf2"};
+  s.apply(2, {s.flow("h1", "h5", 0), s.flow("h5", "h1", 1)});
+  CHECK(!s.outcomes.back());
 }
 
 TEST_CASE("a switch without a share in the new plan is cleared, and its absence does no harm") {
