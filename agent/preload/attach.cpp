@@ -31,8 +31,13 @@ namespace {
 
 constexpr int kHighDescriptor =
     960;  // out of the way of shells and of programs that count; below the usual limit of 1024
-constexpr size_t kSegmentRoom = 64u << 20;
-constexpr size_t kPlanRoom = 4u << 20;
+constexpr size_t kLeastRoom = 16u << 20;
+
+// An address range kept for good, see map_over().
+struct Room {
+  char* base;
+  size_t bytes;
+};
 
 struct Connection {
   uint32_t busy;  // a try-lock: whoever does not get it goes on without
@@ -41,8 +46,8 @@ struct Connection {
   bool awaiting_reply;
   uint64_t reply_deadline_ns;
   uint64_t next_try_ns;
-  char* segment_room;  // address ranges kept for good, see map_over()
-  char* plan_room;
+  Room segment_room;
+  Room plan_room;
   bool said_refused;
   sockaddr_un address;
 };
@@ -176,23 +181,25 @@ bool is_safe_memory(int fd, uint64_t bytes) {
 
 // Maps `fd` at a fixed address within `room`, which stays mapped (with anonymous memory where nothing else is) for the
 // life of the process: a thread that is late by one attachment touches valid memory, whenever it wakes up.
-bool map_over(char** room, size_t room_bytes, int fd, size_t bytes, int protection) {
+bool map_over(Room& room, int fd, size_t bytes, int protection) {
   const int anonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  if (bytes > room_bytes) return false;
-  void* base = mmap(*room, room_bytes, protection, anonymous | (*room != nullptr ? MAP_FIXED : 0), -1, 0);
+  const bool first = room.base == nullptr;
+  if (first) room.bytes = bytes > kLeastRoom ? bytes : kLeastRoom;
+  if (bytes > room.bytes) return false;
+  void* base = mmap(room.base, room.bytes, protection, anonymous | (first ? 0 : MAP_FIXED), -1, 0);
   if (base == MAP_FAILED) return false;
-  *room = static_cast<char*>(base);
+  room.base = static_cast<char*>(base);
   return mmap(base, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == base;
 }
 
 bool use(const Reply& reply) {
   const orrery_attach_reply& body = reply.body;
   if (!is_safe_memory(reply.fds[0], body.segment_bytes) || !is_safe_memory(reply.fds[1], body.plan_bytes)) return false;
-  if (!map_over(&connection.segment_room, kSegmentRoom, reply.fds[0], body.segment_bytes, PROT_READ | PROT_WRITE) ||
-      !map_over(&connection.plan_room, kPlanRoom, reply.fds[1], body.plan_bytes, PROT_READ))
+  if (!map_over(connection.segment_room, reply.fds[0], body.segment_bytes, PROT_READ | PROT_WRITE) ||
+      !map_over(connection.plan_room, reply.fds[1], body.plan_bytes, PROT_READ))
     return false;
-  if (!attachment.segment.open(connection.segment_room, body.segment_bytes) ||
-      !attachment.plan.open(connection.plan_room, body.plan_bytes))
+  if (!attachment.segment.open(connection.segment_room.base, body.segment_bytes) ||
+      !attachment.plan.open(connection.plan_room.base, body.plan_bytes))
     return false;
   attachment.flowlet_gap_ns = body.flowlet_gap_ns;
   attachment.hold_cap_ns = body.hold_cap_ns;
@@ -231,7 +238,8 @@ void take_reply(uint64_t now) {
   }
   if (reply.bytes <= 0) return hang_up();
   if (const char* why = refusal_of(reply)) return refuse(now, why);
-  if (!use(reply)) return refuse(now, "its shared memory is not as agreed");
+  if (!use(reply))
+    return refuse(now, "its shared memory is not as agreed (or larger than before: restart the program)");
   connection.awaiting_reply = false;
   const uint32_t next = generation() + 1;
   __atomic_store_n(&fork_wiped.generation, next, __ATOMIC_RELEASE);
