@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/base/clock.h"
 
 namespace orrery::collect {
@@ -33,6 +35,7 @@ Result<uint64_t> Collector::attach(shm::AgentSegment segment) {
                  fmt::format("{} processes are attached already; raise limits.processes_count", processes_.size())};
   const uint64_t process = next_process_++;
   processes_[process] = std::make_unique<ProcessCollector>(process, std::move(segment), limits_, cadence_, view_);
+  reports_.processes = std::max(reports_.processes, static_cast<uint32_t>(processes_.size()));
   return process;
 }
 
@@ -126,7 +129,7 @@ msg::IntentWindow Collector::take_window(uint64_t now_ns, int64_t tai_minus_mono
   window.clock = clock;
   window.losses = sum.losses;
   window.agent_start_tai_ns = agent_start_tai_ns_;
-  reports_ = Reports{};
+  reports_ = Reports{.window = sequence_, .processes = static_cast<uint32_t>(processes_.size())};
   window_start_ns_ = now_ns;
   series_.windows.Increment();
   if (urgent) series_.urgent_windows.Increment();

@@ -11,10 +11,11 @@ struct Limits {
   uint32_t processes = 256;
   uint32_t communicators_per_process = 1024;
   uint32_t open_collectives_per_process = 256;  // called, end not seen yet
-  uint32_t events_per_drain = 8192;             // of one process; the rest waits in its rings for the next drain
-  uint32_t intents_per_window = 2048;
-  uint32_t flows_per_window = 2048;
-  uint32_t communicators_per_window = 2048;
+  uint32_t events_per_drain = 2048;             // of one process; the rest waits in its rings for the next drain
+  // Of all processes; one gets at most its equal share, so that none can crowd out the others.
+  uint32_t intents_per_window = 8192;
+  uint32_t flows_per_window = 8192;
+  uint32_t communicators_per_window = 8192;
 };
 
 // How long things take to count as over, and how often progress is told. Monotonic nanoseconds.

@@ -67,7 +67,7 @@ void ProcessCollector::finish(uint64_t now_ns, int64_t tai_minus_monotonic_ns, R
   report_ended(tick);
 }
 
-void ProcessCollector::restate(Reports& reports) const {
+void ProcessCollector::restate(Reports& reports) {
   for (const Communicator& communicator : communicators_.all()) {
     report_communicator(msg::CommunicatorEvent::Kind::kAnnounced, communicator, reports);
     if (communicator.ready) report_communicator(msg::CommunicatorEvent::Kind::kReady, communicator, reports);
@@ -196,21 +196,25 @@ void ProcessCollector::report_progress(Tick& tick) {
   }
 }
 
-void ProcessCollector::report_communicator(msg::CommunicatorEvent::Kind kind, const Communicator& communicator,
-                                           Reports& reports) const {
-  if (reports.communicators.size() >= limits_.communicators_per_window) {
+bool ProcessCollector::admit(uint32_t Share::*used, uint32_t limit, Reports& reports) {
+  if (share_.window != reports.window) share_ = {.window = reports.window};
+  if (share_.*used >= std::max(1u, limit / std::max(1u, reports.processes))) {
     ++reports.over_limit;
-    return;
+    return false;
   }
+  ++(share_.*used);
+  return true;
+}
+
+void ProcessCollector::report_communicator(msg::CommunicatorEvent::Kind kind, const Communicator& communicator,
+                                           Reports& reports) {
+  if (!admit(&Share::communicators, limits_.communicators_per_window, reports)) return;
   reports.communicators.push_back({kind, communicator.comm_id, communicator.parent_id, communicator.rank,
                                    communicator.nranks, process_, host_.nic_address()});
 }
 
 void ProcessCollector::report_intent(const Collective& collective, Tick& tick) {
-  if (tick.reports.intents.size() >= limits_.intents_per_window) {
-    ++tick.reports.over_limit;
-    return;
-  }
+  if (!admit(&Share::intents, limits_.intents_per_window, tick.reports)) return;
   tick.reports.intents.push_back({.comm_id = collective.comm_id,
                                   .process = process_,
                                   .rank = collective.rank,
@@ -225,10 +229,7 @@ void ProcessCollector::report_intent(const Collective& collective, Tick& tick) {
 }
 
 void ProcessCollector::report_flow(msg::FlowReport::Kind kind, const Flow& flow, Tick& tick) {
-  if (tick.reports.flows.size() >= limits_.flows_per_window) {
-    ++tick.reports.over_limit;
-    return;
-  }
+  if (!admit(&Share::flows, limits_.flows_per_window, tick.reports)) return;
   tick.reports.flows.push_back({.kind = kind,
                                 .tuple = flow.tuple,
                                 .comm_id = flow.comm_id,

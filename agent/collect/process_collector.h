@@ -31,6 +31,8 @@ struct HostView {
 
 // Where reports go; bounded by Limits, what does not fit is counted.
 struct Reports {
+  uint64_t window = 0;     // another number for each window
+  uint32_t processes = 1;  // that share the window
   std::vector<msg::CommunicatorEvent> communicators;
   std::vector<msg::Intent> intents;
   std::vector<msg::FlowReport> flows;
@@ -60,7 +62,7 @@ class ProcessCollector {
   // The process has gone: its last events, then the end of all its flows and communicators.
   void finish(uint64_t now_ns, int64_t tai_minus_monotonic_ns, Reports& reports);
   // All live communicators as announcements, for a controller that started later than they did.
-  void restate(Reports& reports) const;
+  void restate(Reports& reports);
 
   uint64_t process() const { return process_; }
   const Communicators& communicators() const { return communicators_; }
@@ -80,7 +82,7 @@ class ProcessCollector {
   void absorb(Flow& flow, const shm::FlowSample& sample, Tick& tick);
   void report_ended(Tick& tick);
   void report_progress(Tick& tick);
-  void report_communicator(msg::CommunicatorEvent::Kind kind, const Communicator& communicator, Reports& reports) const;
+  void report_communicator(msg::CommunicatorEvent::Kind kind, const Communicator& communicator, Reports& reports);
   void report_intent(const Collective& collective, Tick& tick);
   void report_flow(msg::FlowReport::Kind kind, const Flow& flow, Tick& tick);
 
@@ -93,6 +95,14 @@ class ProcessCollector {
   Collectives collectives_;
   Flows flows_;
   Counters counters_;
+  // What it has put into the present window.
+  struct Share {
+    uint64_t window = UINT64_MAX;
+    uint32_t communicators = 0, intents = 0, flows = 0;
+  };
+  bool admit(uint32_t Share::*used, uint32_t limit, Reports& reports);
+
+  Share share_;
   std::vector<orrery_event> events_;  // kept for its capacity
   uint64_t last_progress_ns_ = 0;
 };

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "common/base/clock.h"
 
@@ -167,6 +168,8 @@ Status Agent::run() {
     for (int i = 0; i < count; ++i)
       handle(static_cast<Source>(events[i].data.u64 >> 32), static_cast<int>(events[i].data.u64 & UINT32_MAX),
              events[i].events);
+    // After the events of descriptors that are closed now, whose numbers new connections may get.
+    if (std::exchange(accept_due_, false)) accept_processes();
     tick();
   }
   sd_notify(0, "STOPPING=1");
@@ -191,7 +194,8 @@ void Agent::handle(Source source, int fd, uint32_t events) {
       stopping_ = true;
       return;
     case Source::kListener:
-      return accept_processes();
+      accept_due_ = true;
+      return;
     case Source::kPending:
       return take_request(fd);
     case Source::kProcess:

@@ -84,6 +84,7 @@ class Agent {
   uint64_t last_tick_ns_ = 0;
   uint64_t last_second_ns_ = 0;
   uint64_t last_active_ns_ = 0;
+  bool accept_due_ = false;
   bool urgent_ = false;
   bool stopping_ = false;
   uint64_t unheard_hellos_ = 1;  // since one was taken; begins at 1 so that the first connection is logged

@@ -2,6 +2,7 @@
 // configuration at fault.
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "agent/daemon/agent.h"
@@ -32,6 +33,8 @@ int main(int argc, char** argv) {
   auto agent = orrery::daemon::Agent::create(config, metrics);
   if (!agent) return fail(agent.error());
   if (const auto status = metrics.serve(config.metrics.listen_address); !status) return fail(status.error());
+  std::printf("READY orrery-agent host=%s socket=%s\n", config.agent.host.c_str(), config.agent.socket_path.c_str());
+  std::fflush(stdout);
   spdlog::info("host '{}': processes attach at {}", config.agent.host, config.agent.socket_path);
   if (const auto status = (*agent)->run(); !status) return fail(status.error());
   return EXIT_SUCCESS;
