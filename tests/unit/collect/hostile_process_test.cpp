@@ -98,6 +98,26 @@ TEST_CASE("well-formed lies are bounded: endless communicators, collectives and 
   CHECK(metrics.scrape().find("orrery_collect_over_limit_reports_total 0") == std::string::npos);
 }
 
+TEST_CASE("a process that floods the window leaves its neighbour's share to it", "[collect]") {
+  telemetry::Metrics metrics;
+  const Limits limits = small_limits();
+  Collector collector("h1", limits, {}, {}, metrics);
+  Attached hostile(collector), good(collector);
+  const uint64_t now = 5'000'000'000;
+  collector.take_window(now, 0, {}, false);
+  for (Attached* attached : {&hostile, &good}) attached->process->comm(ORRERY_EVENT_COMM_INIT, 42, 0, 2, now);
+  for (int round = 0; round < 20; ++round) {
+    for (uint32_t i = 0; i < 50; ++i) hostile.process->collective(42, 1, i, now);
+    collector.collect(hostile.number, now, 0);  // as often as it rings its doorbell
+  }
+  for (uint32_t i = 0; i < 20; ++i) good.process->collective(42, 1000, i, now);
+  collector.collect(good.number, now, 0);
+  size_t own = 0;
+  for (const msg::Intent& intent : collector.take_window(now, 0, {}, false).intents)
+    own += intent.process == good.number;
+  CHECK(own == 20);
+}
+
 TEST_CASE("counters that run backwards or claim the future are not believed", "[collect]") {
   telemetry::Metrics metrics;
   HostView view;

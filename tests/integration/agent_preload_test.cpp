@@ -1,0 +1,88 @@
+// The real library in a real process, the real agent, and a controller that the test plays.
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "agent_host.h"
+#include "tests/preload/run_program.h"
+
+using namespace orrery;
+using test::AgentHost;
+
+namespace {
+
+ProgramOptions under(const AgentHost& host) {
+  ProgramOptions options;
+  options.agent_socket = host.socket_path();
+  options.environment = {{"LD_LIBRARY_PATH", std::filesystem::path(ORRERY_FAKE_NCCL).parent_path().string()}};
+  return options;
+}
+
+std::vector<msg::Intent> intents(const AgentHost& host) {
+  std::vector<msg::Intent> all;
+  for (const msg::IntentWindow& window : host.controller.windows)
+    all.insert(all.end(), window.intents.begin(), window.intents.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a program's communicator is announced at once and each of its calls becomes an intent", "[agent]") {
+  AgentHost host;
+  REQUIRE(host.ready());
+  Program program({probe_path(), "nccl-tour"}, under(host));
+  const ProgramResult result = program.finish();
+  CHECK(result.status == 0);
+  const auto counted = [&] {
+    std::map<uint16_t, int> calls;
+    for (const msg::Intent& intent : intents(host)) ++calls[intent.op];
+    return calls;
+  };
+  // nccl-tour: two all-reduces on good communicators, one of each other, and a group of a send and a receive.
+  const std::map<uint16_t, int> expected = {
+      {ORRERY_OP_ALL_REDUCE, 2}, {ORRERY_OP_ALL_GATHER, 1}, {ORRERY_OP_REDUCE_SCATTER, 1},
+      {ORRERY_OP_BROADCAST, 1},  {ORRERY_OP_REDUCE, 1},     {ORRERY_OP_SEND, 1},
+      {ORRERY_OP_RECV, 1}};
+  host.wait_for([&] { return counted() == expected; });
+  CHECK(counted() == expected);
+  bool urgent = false;
+  for (const msg::IntentWindow& window : host.controller.windows)
+    for (const msg::CommunicatorEvent& event : window.communicators)
+      urgent |= window.urgent && event.rank == 1 && event.nranks == 4;
+  CHECK(urgent);
+  CHECK(host.controller.windows.back().losses == msg::Losses{});
+}
+
+TEST_CASE("killing the agent does not disturb the program, which attaches to the next one and announces itself again",
+          "[agent]") {
+  AgentHost host;
+  REQUIRE(host.ready());
+  Program program({probe_path(), "keep-going"}, under(host));
+  REQUIRE(program.wait_for_output("started"));
+  REQUIRE(host.wait_for([&] { return !intents(host).empty(); }));
+  const uint64_t comm_id = intents(host).front().comm_id;
+  host.agent->kill(SIGKILL);
+  host.agent->wait();
+  host.controller.run_until([] { return false; }, 300);
+  host.controller.windows.clear();
+  host.start();
+  REQUIRE(host.ready());
+  CHECK(host.wait_for([&] { return host.announced(comm_id, false) && !intents(host).empty(); }));
+  const ProgramResult result = program.finish();
+  CHECK(result.status == 0);
+  CHECK(result.out.find("failures 0") != std::string::npos);
+}
+
+TEST_CASE("stopping the agent in the middle of a call storm leaves the program's results alone", "[agent]") {
+  AgentHost host;
+  REQUIRE(host.ready());
+  Program program({probe_path(), "keep-going"}, under(host));
+  REQUIRE(program.wait_for_output("started"));
+  REQUIRE(host.wait_for([&] { return !intents(host).empty(); }));
+  host.agent->kill(SIGSTOP);  // alive to the kernel, dead to everybody else: rings fill up
+  host.controller.run_until([] { return false; }, 500);
+  const ProgramResult result = program.finish();
+  CHECK(result.status == 0);
+  CHECK(result.out.find("failures 0") != std::string::npos);
+  host.agent->kill(SIGCONT);
+  CHECK(host.wait_for([&] { return host.controller.windows.back().losses.ring_dropped > 0; }));
+}
