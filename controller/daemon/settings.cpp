@@ -12,13 +12,13 @@ void add_connections(config::Table& table, ControllerSettings& s) {
             .help =
                 "how plans are carried out: rules in orrery-switch, source ports chosen by the hosts, or not at all"})
       .key("controller.intents_endpoint", s.intents_endpoint, "ipc:///run/orrery/intents.sock",
-           {.required = true, .help = "where agents publish intent windows: tcp://ADDRESS:PORT or ipc://PATH"})
+           {.help = "where agents publish intent windows: tcp://ADDRESS:PORT or ipc://PATH"})
       .key("controller.agents_endpoint", s.agents_endpoint, "ipc:///run/orrery/agents.sock",
-           {.required = true, .help = "where agents take their plans"})
+           {.help = "where agents take their plans"})
       .key("controller.switches_endpoint", s.switches_endpoint, "ipc:///run/orrery/switches.sock",
-           {.required = true, .help = "where switches take their rules and send telemetry"})
+           {.help = "where switches take their rules and send telemetry"})
       .key("controller.control_endpoint", s.control_endpoint, "ipc:///run/orrery/control.sock",
-           {.required = true, .help = "where orreryctl asks"})
+           {.help = "where orreryctl asks"})
       .key("controller.messages_per_second", s.messages_per_second, 2000,
            {.unit = "messages/s",
             .low = 10,
