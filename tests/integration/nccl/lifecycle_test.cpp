@@ -67,43 +67,46 @@ TEST_CASE("a split makes one communicator per colour, ordered by key, and none w
   });
 }
 
+// In a child like all others: the test program itself stays single-threaded and may fork.
 TEST_CASE("one process can hold all ranks") {
-  ::setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-  ncclComm_t comms[3] = {};
-  const int devices[3] = {4, 5, 6};
-  REQUIRE(ncclCommInitAll(comms, 3, devices) == ncclSuccess);
-  int32_t values[3] = {1, 2, 3};
-  REQUIRE(ncclGroupStart() == ncclSuccess);
-  for (int i = 0; i < 3; ++i) {
-    REQUIRE(ncclAllReduce(&values[i], &values[i], 1, ncclInt32, ncclSum, comms[i], nullptr) == ncclSuccess);
-  }
-  REQUIRE(ncclGroupEnd() == ncclSuccess);
-  REQUIRE(hostncclStreamSynchronize(nullptr) == ncclSuccess);
-  for (int i = 0; i < 3; ++i) {
-    int device = -1;
-    REQUIRE(values[i] == 6);
-    REQUIRE(ncclCommCuDevice(comms[i], &device) == ncclSuccess);
-    REQUIRE(device == devices[i]);
-    REQUIRE(ncclCommDestroy(comms[i]) == ncclSuccess);
-  }
+  require_nothing_found(1, [](RankContext&) {
+    ncclComm_t comms[3] = {};
+    const int devices[3] = {4, 5, 6};
+    expect_success(ncclCommInitAll(comms, 3, devices), "CommInitAll");
+    int32_t values[3] = {1, 2, 3};
+    expect_success(ncclGroupStart(), "GroupStart");
+    for (int i = 0; i < 3; ++i) {
+      expect_success(ncclAllReduce(&values[i], &values[i], 1, ncclInt32, ncclSum, comms[i], nullptr), "AllReduce");
+    }
+    expect_success(ncclGroupEnd(), "GroupEnd");
+    expect_success(hostncclStreamSynchronize(nullptr), "completion");
+    for (int i = 0; i < 3; ++i) {
+      int device = -1;
+      expect(values[i] == 6, "wrong sum");
+      expect_success(ncclCommCuDevice(comms[i], &device), "CuDevice");
+      expect(device == devices[i], "wrong device");
+      expect_success(ncclCommDestroy(comms[i]), "Destroy");
+    }
+  });
 }
 
 TEST_CASE("operations of several communicators on one stream run in the order of the calls") {
-  ::setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-  ncclComm_t first = nullptr, second = nullptr;
-  REQUIRE(ncclCommInitAll(&first, 1, nullptr) == ncclSuccess);
-  REQUIRE(ncclCommInitAll(&second, 1, nullptr) == ncclSuccess);
-  const auto stream = reinterpret_cast<cudaStream_t>(0x10);
-  std::vector<char> a(8 << 20, 1), b(8 << 20), c(8 << 20);
-  for (int round = 0; round < 10; ++round) {
-    std::fill(a.begin(), a.end(), static_cast<char>(round));
-    REQUIRE(ncclAllGather(a.data(), b.data(), a.size(), ncclInt8, first, stream) == ncclSuccess);
-    REQUIRE(ncclAllGather(b.data(), c.data(), b.size(), ncclInt8, second, stream) == ncclSuccess);
-    REQUIRE(hostncclStreamSynchronize(stream) == ncclSuccess);
-    REQUIRE(c == a);
-  }
-  REQUIRE(ncclCommDestroy(first) == ncclSuccess);
-  REQUIRE(ncclCommDestroy(second) == ncclSuccess);
+  require_nothing_found(1, [](RankContext&) {
+    ncclComm_t first = nullptr, second = nullptr;
+    expect_success(ncclCommInitAll(&first, 1, nullptr), "first");
+    expect_success(ncclCommInitAll(&second, 1, nullptr), "second");
+    const auto stream = reinterpret_cast<cudaStream_t>(0x10);
+    std::vector<char> a(8 << 20, 1), b(8 << 20), c(8 << 20);
+    for (int round = 0; round < 10; ++round) {
+      std::fill(a.begin(), a.end(), static_cast<char>(round));
+      expect_success(ncclAllGather(a.data(), b.data(), a.size(), ncclInt8, first, stream), "first AllGather");
+      expect_success(ncclAllGather(b.data(), c.data(), b.size(), ncclInt8, second, stream), "second AllGather");
+      expect_success(hostncclStreamSynchronize(stream), "completion");
+      expect(c == a, "the second operation did not wait for the first");
+    }
+    expect_success(ncclCommDestroy(first), "Destroy");
+    expect_success(ncclCommDestroy(second), "Destroy");
+  });
 }
 
 TEST_CASE("a non-blocking communicator is in progress until it is ready") {
