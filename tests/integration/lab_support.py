@@ -25,10 +25,11 @@ def lab_name(test):
 
 def small_fabric(folder, leaves=2, spines=2, hosts=4):
     """A Topology and its file."""
-    orreryctl = Programs().program("orreryctl")
+    fabric = topology.generate(Programs().program("orreryctl"), folder, leaves, spines, hosts)
     path = os.path.join(folder, "fabric.yaml")
-    topology.generate_file(orreryctl, path, leaves, spines, hosts)
-    return topology.load(orreryctl, path), path
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(fabric.file_text())
+    return fabric, path
 
 
 def traces(name):

@@ -115,7 +115,7 @@ def _all_runs(lab, counters, options, programs, progress):
         for scheme in schemes:
             what = f"run {len(done) + 1} of {total}: {TITLES[scheme]}, hash seed {seed}"
             progress.step(what)
-            run = _one_run(lab, counters, workload, scheme, seed, options, lambda: progress.update(what))
+            run = _one_scheme(lab, counters, workload, scheme, seed, options, lambda launch: progress.update(f"{what}, launch {launch} of {options.launches}"))
             if done and run.outcome.losses != done[0].outcome.losses:  # torch: the same bits in every run
                 run.outcome.verified = False
             done.append(run)
@@ -125,18 +125,28 @@ def _all_runs(lab, counters, options, programs, progress):
     return done
 
 
-def _one_run(lab, counters, workload, scheme, seed, options, progress):
+def _one_scheme(lab, counters, workload, scheme, seed, options, progress):
+    """All launches of one scheme with one hash seed, as one Run."""
     if scheme != "orrery":
-        return runs.execute(lab, counters, workload, scheme, seed, lambda: None, progress)
+        return _launches(lab, counters, workload, scheme, seed, options, lambda: None, progress)
     lab.start_orrery(options.driver)
     try:
         watcher = PlanWatcher(lab.programs.program("orreryctl"), {**os.environ, **orreryctl_environment(lab)})
-        run = runs.execute(lab, counters, workload, scheme, seed, watcher, progress)
+        run = _launches(lab, counters, workload, scheme, seed, options, watcher, progress)
         health = watcher.ask("health")
         run.plan, run.plan_hits, run.plan_misses = watcher.plan, health.get("plan_hits", 0), health.get("plan_misses", 0)
         return run
     finally:
         lab.stop_orrery()
+
+
+def _launches(lab, counters, workload, scheme, seed, options, watcher, progress):
+    found = []
+    for launch in range(1, options.launches + 1):
+        found.append(runs.execute(lab, counters, workload, scheme, seed, watcher, lambda: progress(launch), launch))
+        if found[0].outcome.losses != found[-1].outcome.losses:  # torch: the same bits in every launch
+            found[-1].outcome.verified = False
+    return runs.merge(found, lab.topology)
 
 
 def _read_results(path):

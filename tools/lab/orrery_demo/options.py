@@ -30,8 +30,9 @@ While it runs, orreryctl shows the plan live; the demo prints the command to use
 class Options:
     topology: str = ""
     collective: str = "all-reduce"
-    message_bytes: int = 4 << 20
-    rounds: int = 10
+    message_bytes: int = 2 << 20
+    rounds: int = 4
+    launches: int = 4
     seeds: list = field(default_factory=lambda: [1, 2, 3, 4, 5])
     placement: str = "interleaved"
     quick: bool = False
@@ -49,7 +50,7 @@ class Options:
 
     def as_document(self):
         return {"topology": self.topology or f"leaf-spine {self.leaves}x{self.spines}x{self.hosts}", "workload": self.workload,
-                "collective": self.collective, "bytes": self.message_bytes, "rounds": self.rounds, "seeds": self.seeds,
+                "collective": self.collective, "bytes": self.message_bytes, "rounds": self.rounds, "launches": self.launches, "seeds": self.seeds,
                 "placement": self.placement, "driver": self.driver, "quick": self.quick}
 
 
@@ -86,8 +87,10 @@ def _parser():
     work = p.add_argument_group("the workload")
     work.add_argument("--workload", choices=WORKLOADS, default="nccl", help="nccl: orrery-bench on host memory; torch: DistributedDataParallel on Gloo")
     work.add_argument("--collective", choices=tuple(FACTORS), default="all-reduce")
-    work.add_argument("--bytes", type=_size, default=None, metavar="SIZE", help="message size (default: 4M; --quick: 2M)")
-    work.add_argument("--rounds", type=_positive, default=None, help="timed iterations per seed and scheme (default: 10; --quick: 6)")
+    work.add_argument("--bytes", type=_size, default=None, metavar="SIZE", help="message size (default: 2M)")
+    work.add_argument("--rounds", type=_positive, default=None, help="timed iterations of a launch (default: 4; torch: 8)")
+    work.add_argument("--launches", type=_positive, default=None,
+                      help="starts of the program per seed and scheme: new connections, new luck with ECMP (default: 4; --quick: 2; torch: 1)")
     work.add_argument("--placement", choices=PLACEMENTS, default="interleaved", help="which host runs which rank (default: interleaved)")
     orrery = p.add_argument_group("Orrery")
     orrery.add_argument("--driver", choices=DRIVERS, default="ebpf", help="ebpf: rules in the switches; entropy: source ports only; dry-run: plans, applies nothing")
@@ -105,10 +108,12 @@ def _parser():
 def parse(argv):
     given = _parser().parse_args(argv)
     torch = given.workload == "torch"
-    options = Options(given.topology, given.collective, given.bytes or ((2 if given.quick else 4) << 20),
-                      given.rounds or (6 if given.quick else 10), given.seeds or ([1, 2] if given.quick else [1, 2, 3, 4, 5]),
-                      given.placement, given.quick, given.driver, given.workload, given.json, given.report, given.redraw, given.keep,
-                      given.name, given.build, given.leaves, given.spines, given.hosts)
+    seeds = given.seeds or list(range(1, (2 if given.quick else 3 if torch else 5) + 1))
+    options = Options(topology=given.topology, collective=given.collective, message_bytes=given.bytes or 2 << 20,
+                      rounds=given.rounds or (8 if torch else 4), launches=given.launches or (1 if torch else 2 if given.quick else 4), seeds=seeds,
+                      placement=given.placement, quick=given.quick, driver=given.driver, workload=given.workload, json=given.json,
+                      report=given.report, redraw=given.redraw, keep=given.keep, name=given.name, build=given.build, leaves=given.leaves,
+                      spines=given.spines, hosts=given.hosts)
     if torch and given.bytes:
         raise LabError("--bytes says how much a collective moves; with --workload torch the model decides", "leave --bytes out")
     if torch and given.collective != "all-reduce":

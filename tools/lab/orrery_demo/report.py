@@ -33,7 +33,7 @@ def _head(results):
     rate = fabric["hosts"][0]["nics"][0]["rate_bps"] / 1e6
     lead = (f"The same unmodified program on the same fabric of {len(fabric['switches'])} switches and {len(fabric['hosts'])} hosts "
             f"({rate:g} Mbit/s links): packets routed by hash, and packets routed by plan.")
-    small = f"Placement {o['placement']}, driver {o['driver']}, {o['rounds']} iterations for each of {len(o['seeds'])} hash seeds."
+    small = f"Placement {o['placement']}, driver {o['driver']}; for each of {len(o['seeds'])} hash seeds {o['launches']} launches of {o['rounds']} timed iterations."
     return join([element("h1", None, _workload(results)), element("p", {"class_": "lead"}, lead), element("p", {"class_": "quiet"}, small)])
 
 

@@ -31,7 +31,7 @@ def _seed(run, spine):
     document = {"seed": run.seed, **statistics.times(run.outcome.times_ms), "max_link_utilization": max(loads, default=0.0),
                 "mean_link_utilization": statistics.mean(loads), "drops": run.drops, "retransmits": run.retransmits,
                 "plan_hit_rate": _hit_rate([run]), "verified": run.outcome.verified, "spine_spread": _spread(run, spine),
-                "cpu_max": run.cpu_max, "times_ms": [round(t, 3) for t in run.outcome.times_ms],
+                "cpu_max": run.cpu_max, "launch_means_ms": [round(t, 3) for t in run.launch_means_ms], "times_ms": [round(t, 3) for t in run.outcome.times_ms],
                 "link_utilization": {p: round(u, 4) for p, u in run.utilization.items()}}
     if run.outcome.losses:
         document["losses"] = run.outcome.losses

@@ -26,6 +26,7 @@ class Outcome:
 
 @dataclass
 class Run:
+    """All launches of the program under one scheme with one hash seed."""
     scheme: str
     seed: int
     outcome: Outcome
@@ -38,18 +39,29 @@ class Run:
     plan: dict = field(default_factory=dict)
     plan_hits: int = 0
     plan_misses: int = 0
+    launch_means_ms: list = field(default_factory=list)
+
+
+def merge(runs, topology):
+    """One Run of the launches of one scheme and seed."""
+    times = [t for r in runs for t in r.outcome.times_ms]
+    sent = {port: sum(r.sent_bytes[port] for r in runs) for port in runs[0].sent_bytes}
+    outcome = Outcome(times, all(r.outcome.verified for r in runs), runs[0].outcome.started_s, runs[-1].outcome.ended_s, runs[0].outcome.losses)
+    return Run(runs[0].scheme, runs[0].seed, outcome, _utilization(topology, sent, sum(times) / 1e3), sent, sum(r.drops for r in runs),
+               sum(r.retransmits for r in runs), max(r.cpu_max for r in runs), sum(r.cpu_mean for r in runs) / len(runs),
+               launch_means_ms=[sum(r.outcome.times_ms) / len(r.outcome.times_ms) for r in runs])
 
 
 class RunFailed(LabError):
     """A rank failed; `logs` is where its and everyone's output was kept."""
 
 
-def execute(lab, counters, workload, scheme, seed, watcher, progress):
-    """Runs `workload` once under `scheme`; `watcher` is called now and then meanwhile."""
+def execute(lab, counters, workload, scheme, seed, watcher, progress, launch=1):
+    """Launches `workload` once under `scheme`; `watcher` is called now and then meanwhile."""
     drops_before, retransmits_before = counters.drops(), counters.retransmits()
     samples, meter = Samples(counters), CpuMeter()
     samples.append()
-    ranks = workload.start(lab, scheme, seed)
+    ranks = workload.start(lab, f"{scheme}-seed{seed}-{launch}", scheme)
     try:
         _watch(lab, workload, ranks, samples, meter, watcher, progress)
     finally:
@@ -57,7 +69,7 @@ def execute(lab, counters, workload, scheme, seed, watcher, progress):
         for child in ranks.values():
             child.wait()
     samples.append()
-    outcome = workload.outcome(lab, scheme, seed)
+    outcome = workload.outcome(lab, f"{scheme}-seed{seed}-{launch}")
     cpu_mean, cpu_max = meter.mean_and_max(outcome.started_s, outcome.ended_s)
     sent = samples.between(outcome.started_s, outcome.ended_s)
     return Run(scheme, seed, outcome, _utilization(lab.topology, sent, sum(outcome.times_ms) / 1e3), sent,

@@ -9,7 +9,7 @@ from .ideal import explain, ideal_ms
 from .runs import Outcome
 
 MASTER_PORT = 29500
-WARM_UP_ROUNDS = 2
+WARM_UP_ROUNDS = 1
 CONNECTIONS_PER_PEER = 4
 
 
@@ -31,10 +31,10 @@ class NcclWorkload:
         shape = (self._options.collective, self.ranks, self._options.message_bytes, topology.hosts[0].ports[0].rate_bps, topology.mtu_bytes)
         return ideal_ms(*shape), explain(*shape)
 
-    def start(self, lab, scheme, seed):
-        """{name: Popen} of every rank."""
+    def start(self, lab, launch, scheme):
+        """{name: Popen} of every rank; `launch` names this one among all."""
         return {name: lab.start(name, self._command(lab, name), netns=lab.netns(host.name), env=self._environment(lab, scheme, rank, host))
-                for rank, host in enumerate(self._hosts) for name in [rank_name(rank, scheme, seed)]}
+                for rank, host in enumerate(self._hosts) for name in [rank_name(rank, launch)]}
 
     def _command(self, lab, name):
         o = self._options
@@ -51,8 +51,8 @@ class NcclWorkload:
             environment["ORRERY_AGENT_SOCKET"] = lab.agent_socket(host.name)
         return environment
 
-    def outcome(self, lab, scheme, seed):
-        name = rank_name(0, scheme, seed)
+    def outcome(self, lab, launch):
+        name = rank_name(0, launch)
         try:
             with open(_file(lab, name, "json"), encoding="utf-8") as result, open(_file(lab, name, "iterations"), encoding="utf-8") as iterations:
                 return read_outcome(json.load(result), iterations.read())
@@ -64,8 +64,8 @@ def _file(lab, name, kind):
     return os.path.join(lab.log_folder, f"{name}.{kind}")
 
 
-def rank_name(rank, scheme, seed):
-    return f"rank-{rank:02d}-{scheme}-seed{seed}"
+def rank_name(rank, launch):
+    return f"rank-{rank:02d}-{launch}"
 
 
 def read_outcome(result, iterations):

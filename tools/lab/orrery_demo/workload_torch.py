@@ -33,14 +33,14 @@ class TorchWorkload:
         return shortest, (f"all-reduce of the gradients alone, 2(n-1)/n * S over the line rate with n = {self.ranks}, S = {PARAMETER_BYTES} bytes; "
                           "computing is not in it")
 
-    def start(self, lab, scheme, seed):
+    def start(self, lab, launch, scheme):
         return {name: lab.start(name, [PYTHON, SCRIPT, "--rounds", str(self._options.rounds), "--warmup", str(WARM_UP_ROUNDS), "--json",
-                                       self._result_file(lab, scheme, seed)],
+                                       self._result_file(lab, launch)],
                                 netns=lab.netns(host.name), env=self._environment(lab, scheme, rank, host))
-                for rank, host in enumerate(self._hosts) for name in [rank_name(rank, scheme, seed)]}
+                for rank, host in enumerate(self._hosts) for name in [rank_name(rank, launch)]}
 
-    def _result_file(self, lab, scheme, seed):
-        return os.path.join(lab.log_folder, f"torch-{scheme}-seed{seed}.json")
+    def _result_file(self, lab, launch):
+        return os.path.join(lab.log_folder, f"torch-{launch}.json")
 
     def _environment(self, lab, scheme, rank, host):
         environment = {"RANK": str(rank), "WORLD_SIZE": str(self.ranks), "MASTER_ADDR": self._hosts[0].ports[0].address,
@@ -50,8 +50,8 @@ class TorchWorkload:
             environment["ORRERY_AGENT_SOCKET"] = lab.agent_socket(host.name)
         return environment
 
-    def outcome(self, lab, scheme, seed):
-        path = self._result_file(lab, scheme, seed)
+    def outcome(self, lab, launch):
+        path = self._result_file(lab, launch)
         try:
             with open(path, encoding="utf-8") as saved:
                 result = json.load(saved)

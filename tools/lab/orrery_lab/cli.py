@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import signal
 import sys
 import tempfile
@@ -76,9 +75,7 @@ def wanted_topology(orreryctl, options):
     if options.topology:
         return topology.load(orreryctl, options.topology)
     with tempfile.TemporaryDirectory(prefix="orrery-lab-") as folder:
-        path = os.path.join(folder, "topology.yaml")
-        topology.generate_file(orreryctl, path, options.leaves, options.spines, options.hosts)
-        return topology.load(orreryctl, path)
+        return topology.generate(orreryctl, folder, options.leaves, options.spines, options.hosts)
 
 
 def _up(options):

@@ -1,12 +1,18 @@
 """The fabric as the lab needs it: read from the topology file through orreryctl, which validates it."""
 
 import json
+import os
 from dataclasses import dataclass
 
 from .commands import run
 from .errors import LabError
 
 MAX_INTERFACE_NAME = 15  # IFNAMSIZ less its zero byte
+
+# Of a fabric the lab makes up itself. A switch port holds 14 jumbo packets, between three and four times what is under way on a path
+# across the spine; a host queues in its own memory and is held back there, it does not lose its own packets.
+SWITCH_QUEUE_BYTES = 131072
+HOST_QUEUE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -112,11 +118,13 @@ def load(orreryctl, path):
     return Topology(json.loads(text))
 
 
-def generate_file(orreryctl, path, leaves, spines, hosts, rate_bps=None):
-    """Writes a leaf-spine topology file to `path`."""
-    command = [orreryctl, "topology", "generate", "leaf-spine", "--leaves", str(leaves), "--spines", str(spines), "--hosts", str(hosts)]
-    if rate_bps:
-        command += ["--rate-bps", str(rate_bps)]
-    text = run(command)
-    with open(path, "w", encoding="utf-8") as out:
-        out.write(text)
+def generate(orreryctl, folder, leaves, spines, hosts):
+    """A leaf-spine fabric at the generator's rates and the lab's queues; `folder` is for a file in passing."""
+    path = os.path.join(folder, "leaf-spine.yaml")
+    run([orreryctl, "topology", "generate", "leaf-spine", "--leaves", str(leaves), "--spines", str(spines), "--hosts", str(hosts),
+         "--queue-bytes", str(SWITCH_QUEUE_BYTES), "--output", path])
+    document = load(orreryctl, path).document
+    for host in document["hosts"]:
+        for nic in host["nics"]:
+            nic["queue_bytes"] = HOST_QUEUE_BYTES
+    return Topology(document)
