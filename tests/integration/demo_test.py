@@ -27,7 +27,7 @@ class Demo(unittest.TestCase):
 
     def _arguments(self, *more):
         return [support.DEMO, "--build", Programs().build_folder, "--name", self.name, "--hosts", "4", "--leaves", "2", "--spines", "2", "--bytes", "512K",
-                "--rounds", "4", "--seeds", "2", *more]
+                "--rounds", "4", "--launches", "1", "--seeds", "2", *more]
 
     def _run(self, *more, expected=0):
         done = subprocess.run(self._arguments(*more), capture_output=True, text=True, timeout=150, check=False)
