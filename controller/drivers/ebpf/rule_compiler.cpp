@@ -106,6 +106,14 @@ struct SwitchRules {
   std::vector<CompiledRule> pairs;
 };
 
+// Whether a planned flow has `answer`'s packets too: a connection carries data both ways, and the answers of one
+// direction are the other's own data.
+bool is_planned_itself(const Candidate& answer, const std::vector<Candidate>& candidates) {
+  return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& other) {
+    return other.planned && (!other.born() || other.tuple == answer.tuple);
+  });
+}
+
 SwitchRules rules_of(const std::map<Pair, std::vector<Candidate>>& pairs) {
   SwitchRules rules;
   std::set<FiveTuple> seen;
@@ -114,10 +122,13 @@ SwitchRules rules_of(const std::map<Pair, std::vector<Candidate>>& pairs) {
     FiveTuple match = common.tuple;
     match.src_port = match.dst_port = 0;
     rules.pairs.push_back({match, pair_mask(), common.decision.egress, common.decision.backup, !common.planned});
-    for (const auto& candidate : candidates)
-      if (candidate.born() && candidate.decision != common.decision && seen.insert(candidate.tuple).second)
+    for (const auto& candidate : candidates) {
+      if (!candidate.born() || candidate.decision == common.decision) continue;
+      if (!candidate.planned && is_planned_itself(candidate, candidates)) continue;
+      if (seen.insert(candidate.tuple).second)
         rules.exact.push_back(
             {candidate.tuple, exact_mask(), candidate.decision.egress, candidate.decision.backup, !candidate.planned});
+    }
   }
   return rules;
 }

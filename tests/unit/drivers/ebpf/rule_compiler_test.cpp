@@ -100,6 +100,17 @@ TEST_CASE("a flow planned for the other direction has precedence over answers") 
   }
 }
 
+TEST_CASE("a connection that carries data both ways takes each direction's own path") {
+  const Fabric f;
+  const auto there = f.flow("h1", "h5", 0, 100, 200), back = f.flow("h5", "h1", 3, 200, 100),
+             other = f.flow("h5", "h1", 2, 300, 100);
+  for (const auto& flows : {std::vector{there, back, other}, std::vector{other, back, there}}) {
+    const auto plan = f.compile(flows);
+    for (const auto& flow : flows) CHECK(f.walk(plan, flow.tuple) == flow.path);
+    CHECK(f.walk(plan, other.tuple.reversed()) == f.reversed(other.path));
+  }
+}
+
 TEST_CASE("live flows of one pair with ways of their own get exact rules") {
   const Fabric f;
   const auto all = f.flow("h1", "h5", 0), one = f.flow("h1", "h5", 1, 100, 200), two = f.flow("h1", "h5", 2, 101, 200),
