@@ -107,8 +107,9 @@ struct LeafSpine {
   uint32_t spines = 4;
   uint32_t hosts = 16;  // in all, dealt evenly: hosts 1..n/leaves sit on leaf1
   uint64_t rate_bps = 100'000'000;
-  uint64_t uplink_rate_bps = 0;  // 0: the same as rate_bps
-  uint64_t queue_bytes = 262'144;
+  uint64_t uplink_rate_bps = 0;    // 0: the same as rate_bps
+  uint64_t queue_bytes = 131'072;  // 14 jumbo packets, 10 ms at 100 Mbit/s: deep for a switch, so that losses are
+                                   // congestion's, not the default's
   uint32_t mtu_bytes = 9000;
   uint32_t hash_seed = 1;  // switch k gets a seed derived from it
 };

@@ -111,7 +111,7 @@ TEST_CASE("the graph has both directions of every cable, each the reverse of the
     CHECK(back.port == link.peer_port);
     CHECK(graph.find_link(graph.link_name(id)) == id);
     CHECK(link.rate_bps == 100'000'000);
-    CHECK(link.queue_bytes == 262'144);
+    CHECK(link.queue_bytes == 131'072);
   }
 }
 
