@@ -18,6 +18,10 @@ Collector::Collector(std::string host, const Limits& limits, const Cadence& cade
           metrics.gauge("orrery_collect_attached_processes", "Processes attached now."),
           metrics.gauge("orrery_collect_live_communicators", "Communicators announced and not gone."),
           metrics.gauge("orrery_collect_live_flows", "Flows born and not gone."),
+          metrics.gauge("orrery_collect_clock_offset_seconds",
+                        "Offset of the host's clock from its master, as ptp4l says."),
+          metrics.gauge("orrery_collect_clock_synchronized_state",
+                        "1 while the clock follows a master within its bound or leads, else 0."),
           metrics.counter("orrery_collect_ring_events_total", "Events drained from the rings of all processes."),
           metrics.counter("orrery_collect_lost_events_total",
                           "Events and flows that processes could not report: full rings, too many threads or flows."),
@@ -115,6 +119,8 @@ msg::IntentWindow Collector::take_window(uint64_t now_ns, int64_t tai_minus_mono
   }
   const Totals sum = totals();
   update_metrics(sum);
+  series_.clock_offset.Set(static_cast<double>(clock.offset_ns) * 1e-9);
+  series_.clock_synchronized.Set(clock.synchronized ? 1 : 0);
   published_ = sum;
   gone_.over_limit += reports_.over_limit;
   msg::IntentWindow window;

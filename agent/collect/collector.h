@@ -47,6 +47,8 @@ class Collector {
     telemetry::Gauge& processes;
     telemetry::Gauge& communicators;
     telemetry::Gauge& flows;
+    telemetry::Gauge& clock_offset;
+    telemetry::Gauge& clock_synchronized;
     telemetry::Counter& events;
     telemetry::Counter& dropped;
     telemetry::Counter& malformed;
