@@ -2,6 +2,7 @@ import unittest
 
 import support
 from orrery_demo import options, results, table
+from orrery_demo.runs import merge
 
 KEYS = {"mean_ms", "p50_ms", "p99_ms", "max_ms", "iterations_per_s", "max_link_utilization", "mean_link_utilization", "drops", "retransmits",
         "plan_hit_rate", "verified", "per_seed"}
@@ -56,6 +57,13 @@ class Results(unittest.TestCase):
         found = document(runs)["runs"]
         self.assertFalse(found["ecmp_multi"]["verified"])
         self.assertTrue(found["ecmp"]["verified"])
+
+    def test_launches_are_pooled_and_the_worst_of_them_gives_spread_and_drawing(self):
+        even, uneven = support.run("ecmp", 1, [100, 100], drops=1), support.run("ecmp", 1, [300], drops=2, uneven={"leaf1:p3": 0.9, "leaf1:p4": 0.0})
+        seed = document([merge([even, uneven], support.topology())])["runs"]["ecmp"]["per_seed"][0]
+        self.assertEqual((seed["times_ms"], seed["launch_means_ms"], seed["drops"]), ([100, 100, 300], [100, 300], 3))
+        self.assertEqual((seed["link_utilization"]["leaf1:p3"], seed["max_link_utilization"]), (0.9, 0.9))
+        self.assertGreater(seed["spine_spread"], 1.0)
 
     def test_no_drops_anywhere_leave_the_drop_ratio_open(self):
         self.assertIsNone(document([support.run("ecmp", 1, [300]), support.run("orrery", 1, [100])])["ratios"]["drops"])

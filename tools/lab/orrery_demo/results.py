@@ -19,7 +19,7 @@ def build(options, topology, workload, runs, machine, verdict):
 
 def _scheme(runs, spine):
     pooled = [t for r in runs for t in r.outcome.times_ms]
-    loads = [r.utilization[p] for r in runs for p in spine]
+    loads = [launch.utilization[p] for r in runs for launch in r.each_launch for p in spine]
     return {**statistics.times(pooled), "max_link_utilization": max(loads, default=0.0), "mean_link_utilization": statistics.mean(loads),
             "drops": sum(r.drops for r in runs), "retransmits": sum(r.retransmits for r in runs), "plan_hit_rate": _hit_rate(runs),
             "verified": all(r.outcome.verified for r in runs), "spine_spread": max(_spread(r, spine) for r in runs),
@@ -27,19 +27,21 @@ def _scheme(runs, spine):
 
 
 def _seed(run, spine):
-    loads = [run.utilization[p] for p in spine]
+    loads = [launch.utilization[p] for launch in run.each_launch for p in spine]
     document = {"seed": run.seed, **statistics.times(run.outcome.times_ms), "max_link_utilization": max(loads, default=0.0),
                 "mean_link_utilization": statistics.mean(loads), "drops": run.drops, "retransmits": run.retransmits,
                 "plan_hit_rate": _hit_rate([run]), "verified": run.outcome.verified, "spine_spread": _spread(run, spine),
-                "cpu_max": run.cpu_max, "launch_means_ms": [round(t, 3) for t in run.launch_means_ms], "times_ms": [round(t, 3) for t in run.outcome.times_ms],
-                "link_utilization": {p: round(u, 4) for p, u in run.utilization.items()}}
+                "cpu_max": run.cpu_max, "launch_means_ms": [round(statistics.mean(launch.outcome.times_ms), 3) for launch in run.each_launch],
+                "times_ms": [round(t, 3) for t in run.outcome.times_ms],
+                "link_utilization": {p: round(u, 4) for p, u in run.slowest_launch.utilization.items()}}
     if run.outcome.losses:
         document["losses"] = run.outcome.losses
     return document
 
 
 def _spread(run, spine):
-    return statistics.spread([run.sent_bytes[p] for p in spine])
+    """Of the launch where it is worst."""
+    return max(statistics.spread([launch.sent_bytes[p] for p in spine]) for launch in run.each_launch)
 
 
 def _hit_rate(runs):

@@ -39,7 +39,15 @@ class Run:
     plan: dict = field(default_factory=dict)
     plan_hits: int = 0
     plan_misses: int = 0
-    launch_means_ms: list = field(default_factory=list)
+    launches: list = field(default_factory=list)  # Runs; one launch stands for itself
+
+    @property
+    def each_launch(self):
+        return self.launches or [self]
+
+    @property
+    def slowest_launch(self):
+        return max(self.each_launch, key=lambda r: sum(r.outcome.times_ms) / len(r.outcome.times_ms))
 
 
 def merge(runs, topology):
@@ -49,7 +57,7 @@ def merge(runs, topology):
     outcome = Outcome(times, all(r.outcome.verified for r in runs), runs[0].outcome.started_s, runs[-1].outcome.ended_s, runs[0].outcome.losses)
     return Run(runs[0].scheme, runs[0].seed, outcome, _utilization(topology, sent, sum(times) / 1e3), sent, sum(r.drops for r in runs),
                sum(r.retransmits for r in runs), max(r.cpu_max for r in runs), sum(r.cpu_mean for r in runs) / len(runs),
-               launch_means_ms=[sum(r.outcome.times_ms) / len(r.outcome.times_ms) for r in runs])
+               launches=runs)
 
 
 class RunFailed(LabError):
