@@ -84,6 +84,12 @@ def notes(results):
         lines.append("ideal: " + results["ideal_formula"])
     if options["placement"] == "contiguous":
         lines.append("placement contiguous: consecutive ranks share a leaf, so a ring hardly crosses the spine and there is next to nothing to gain.")
+    if options["workload"] == "torch":
+        same = all(run["verified"] for run in results["runs"].values())
+        lines.append("losses of every rank and step are bit-identical in all runs, with and without Orrery." if same else
+                     "LOSSES DIFFER between runs: see per_seed[].losses in the --json file.")
+        if options["driver"] == "entropy":
+            lines.append("driver entropy: connections that no NCCL announces exist before they can be planned, and source ports cannot be changed then.")
     if options["driver"] == "dry-run":
         lines.append("driver dry-run: plans were made and shown, none was applied; Orrery's column is ECMP once more.")
     lines.append(f"machine: {machine['processors']} processors ({machine['model']}), kernel {machine['kernel']}; "
