@@ -30,7 +30,7 @@ class BackupChooser {
       backups.push_back(best);
     }
     if (!backups.empty())
-      for (fabric::LinkId link : cores[backups.front()]) bytes_[link] += flow.demand->bytes;
+      for (fabric::LinkId link : cores[backups.front()]) bytes_[link] += planned_bytes(*flow.demand);
     return backups;
   }
 
@@ -42,7 +42,7 @@ class BackupChooser {
     uint64_t worst = 0, sum = 0;
     for (fabric::LinkId link : (*flow.cores)[choice]) {
       for (uint32_t other : taken) shared += std::count((*flow.cores)[other].begin(), (*flow.cores)[other].end(), link);
-      const uint64_t drain = drain_ns(bytes_[link] + flow.demand->bytes, fabric_.link(link).rate_bps);
+      const uint64_t drain = drain_ns(bytes_[link] + planned_bytes(*flow.demand), fabric_.link(link).rate_bps);
       worst = std::max(worst, drain);
       sum += drain;
     }

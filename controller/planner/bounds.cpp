@@ -158,8 +158,10 @@ uint64_t cut_bound_ns(std::span<const Bin> bins, std::span<const uint64_t> weigh
   if (alike) {
     // Of the j*m + 1 heaviest flows, some j + 1 share one of m links: at best the j + 1 lightest of them.
     const size_t links = bins.size();
+    std::vector<uint64_t> before(weights.size() + 1);  // sums of the heaviest flows
+    std::partial_sum(weights.begin(), weights.end(), before.begin() + 1);
     for (size_t j = 1; j * links < weights.size(); ++j)
-      bound = std::max(bound, drain_ns(sum(weights.subspan(j * links - j, j + 1)), fastest));
+      bound = std::max(bound, drain_ns(before[j * links + 1] - before[j * links - j], fastest));
     return bound;
   }
   size_t tried = 0;

@@ -36,7 +36,7 @@ class Explainer {
       const FlowDemand& demand = snapshot.flows[index];
       if (demand.phase != flow.demand->phase || demand.bytes == 0) continue;
       for (LinkId link : plan.flows[index].path) {
-        bytes_[link] += demand.bytes;
+        bytes_[link] += planned_bytes(demand);
         ++flows_[link];
       }
     }
@@ -73,8 +73,8 @@ class Explainer {
   void say_demand() {
     const FlowDemand& demand = *flow_.demand;
     if (demand.bytes > 0) {
-      say("{} sends {} bytes per round to {}, in phase {} of its communicator.", nic_text(*flow_.src), demand.bytes,
-          nic_text(*flow_.dst), demand.phase);
+      say("{} sends {} bytes per round to {}{}.", nic_text(*flow_.src), demand.bytes, nic_text(*flow_.dst),
+          demand.phase == 0 ? "" : fmt::format(", in phase {}", demand.phase));
     } else {
       say("{} sends to {}; how much is not known yet, so it was planned after all other flows and counts as no load.",
           nic_text(*flow_.src), nic_text(*flow_.dst));
@@ -113,8 +113,8 @@ class Explainer {
                                     assignment_.path.end() - 1);
       uint64_t worst = 0;
       for (LinkId link : cores[index])
-        worst =
-            std::max(worst, drain_ns(bytes_[link] + (taken ? 0 : flow_.demand->bytes), fabric_.link(link).rate_bps));
+        worst = std::max(
+            worst, drain_ns(bytes_[link] + (taken ? 0 : planned_bytes(*flow_.demand)), fabric_.link(link).rate_bps));
       texts.push_back(fmt::format("{} {}{}", path_text(cores[index]), time_text(worst), taken ? " (taken)" : ""));
     }
     say("{} paths are usable; with this flow on it, the busiest link between switches would need per round: {}{}.",
@@ -130,9 +130,11 @@ class Explainer {
       return say(
           "No other flow of its phase with known bytes uses any of its links, so it may start at once and unpaced.");
     const uint32_t others = flows_[tightest] - 1;
-    say("It shares {} with {} other flow{} of its phase: it starts {} after its collective and is paced to {}.",
-        fabric_.link_name(tightest), others, others == 1 ? "" : "s", time_text(assignment_.release_offset_ns),
-        rate_text(assignment_.pace_bps));
+    const std::string start = assignment_.release_offset_ns == 0
+                                  ? "with its collective"
+                                  : time_text(assignment_.release_offset_ns) + " after its collective";
+    say("It shares {} with {} other flow{} of its phase: it starts {} and is paced to {}.", fabric_.link_name(tightest),
+        others, others == 1 ? "" : "s", start, rate_text(assignment_.pace_bps));
   }
 
   void say_backups() {

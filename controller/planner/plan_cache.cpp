@@ -71,9 +71,11 @@ Result<std::shared_ptr<const Plan>> PlanCache::plan(const Snapshot& snapshot) {
   ++misses_;
   ORRERY_ASSIGN(Plan fresh, planner::plan(snapshot));
   auto plan = std::make_shared<const Plan>(std::move(fresh));
+  key_bytes_ += key.size();
   entries_.push_front({std::move(key), plan});
   by_key_.emplace(entries_.front().key, entries_.begin());
-  if (entries_.size() > capacity_) {
+  while (!entries_.empty() && (entries_.size() > capacity_ || key_bytes_ > kMaxKeyBytes)) {
+    key_bytes_ -= entries_.back().key.size();
     by_key_.erase(entries_.back().key);
     entries_.pop_back();
   }

@@ -19,9 +19,12 @@ namespace orrery::planner {
 // plan input.
 std::string signature(const Snapshot& snapshot);
 
-// Not thread-safe; owned by the caller's thread. Keeps the `capacity` most recently used plans.
+// Not thread-safe; owned by the caller's thread. Keeps the `capacity` most recently used plans, fewer when their inputs
+// are large.
 class PlanCache {
  public:
+  static constexpr size_t kMaxKeyBytes = 32u << 20;  // of all signatures together
+
   explicit PlanCache(size_t capacity = 32) : capacity_(capacity) {}
   // The plan of an equal snapshot seen before, else plan(snapshot). Errors: as plan(); they are not remembered.
   Result<std::shared_ptr<const Plan>> plan(const Snapshot& snapshot);
@@ -34,6 +37,7 @@ class PlanCache {
     std::shared_ptr<const Plan> plan;
   };
   size_t capacity_;
+  size_t key_bytes_ = 0;
   std::list<Entry> entries_;  // most recently used first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> by_key_;
   uint64_t hits_ = 0;

@@ -98,7 +98,7 @@ class Planner {
     for (uint32_t index = 0; index < flows_.size(); ++index) phases[flows_[index].demand->phase].push_back(index);
     const auto key = [&](uint32_t index) {
       const FlowDemand& demand = *flows_[index].demand;
-      return std::tuple(~demand.bytes, demand.src, demand.dst, demand.flow_id);
+      return std::tuple(~planned_bytes(demand), demand.src, demand.dst, demand.flow_id);
     };
     for (auto& [phase, indices] : phases)
       std::sort(indices.begin(), indices.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
@@ -111,12 +111,12 @@ class Planner {
     uint64_t bytes = 0;
     for (uint32_t index : indices) {
       const ResolvedFlow& flow = flows_[index];
-      for (fabric::LinkId link : flow.demand->fixed) problem.fixed_bytes[link] += flow.demand->bytes;
+      for (fabric::LinkId link : flow.demand->fixed) problem.fixed_bytes[link] += planned_bytes(*flow.demand);
       if (!flow.movable()) continue;
-      (flow.demand->bytes > 0 ? sized : unsized).push_back(index);
-      bytes += flow.demand->bytes;
+      (planned_bytes(*flow.demand) > 0 ? sized : unsized).push_back(index);
+      bytes += planned_bytes(*flow.demand);
     }
-    for (uint32_t index : sized) problem.items.push_back(item_of(flows_[index], flows_[index].demand->bytes));
+    for (uint32_t index : sized) problem.items.push_back(item_of(flows_[index], planned_bytes(*flows_[index].demand)));
     const Solution solution = solve(problem, snapshot_.options.move_penalty_percent);
     take(sized, solution);
     const std::vector<uint64_t> load = load_of(problem, solution.choice);
@@ -157,7 +157,7 @@ class Planner {
     for (size_t at = 0; at < indices.size(); ++at) {
       FlowAssignment& flow = plan_.flows[indices[at]];
       for (uint32_t choice : backups[at]) flow.backups.push_back(flows_[indices[at]].path(choice));
-      schedule.push_back({.path = &flow.path, .bytes = flows_[indices[at]].demand->bytes});
+      schedule.push_back({.path = &flow.path, .bytes = planned_bytes(*flows_[indices[at]].demand)});
     }
     pace(fabric_, schedule);
     if (snapshot_.options.stagger) stagger(fabric_, schedule);

@@ -21,6 +21,13 @@ using Core = std::vector<fabric::LinkId>;
 inline constexpr uint32_t kNoChoice = 0xffffffff;
 inline constexpr size_t kMaxCores = 256;  // candidates considered per pair of switches
 
+// Bytes that `demand` counts for: more than kMaxBytes, which only a liar claims, count as that, so that sums stay in
+// range.
+inline constexpr uint64_t kMaxBytes = uint64_t{1} << 42;
+inline uint64_t planned_bytes(const FlowDemand& demand) {
+  return demand.bytes < kMaxBytes ? demand.bytes : kMaxBytes;
+}
+
 // Nanoseconds to send `bytes` at `rate_bps`, rounded up.
 uint64_t drain_ns(uint64_t bytes, uint64_t rate_bps);
 

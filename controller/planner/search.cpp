@@ -10,6 +10,7 @@ using fabric::LinkId;
 constexpr uint32_t kMaxChain = 6;           // moves in one chain
 constexpr uint64_t kWorkPerStep = 200'000;  // moves tried to lower the maximum once
 constexpr uint64_t kWorkInAll = 1'000'000;
+constexpr ptrdiff_t kMaxTriedPerLink = 256;  // flows tried to take off one link; more flows are finer grain
 constexpr uint32_t kEvenOutPasses = 4;
 constexpr double kEpsilon = 1e-9;  // relative: below it two drain times are the same
 
@@ -28,9 +29,12 @@ Search::Search(const Problem& problem)
   std::vector<bool> contested(bytes_.size());
   for (const Item& item : problem.items) {
     if (item.cores->size() < 2) continue;
-    for (const Core& core : *item.cores)
+    for (const Core& core : *item.cores) {
+      longest_core_ = std::max(longest_core_, core.size());
       for (LinkId link : core) contested[link] = true;
+    }
   }
+  position_.resize(problem.items.size() * longest_core_);
   for (LinkId link = 0; link < contested.size(); ++link)
     if (contested[link]) contested_.push_back(link);
 }
@@ -43,14 +47,19 @@ void Search::load(uint32_t item, bool add) {
   };
   change(what.up);
   change(what.down);
-  for (LinkId link : core(item, choice_[item])) {
-    change(link);
+  const Core& links = core(item, choice_[item]);
+  for (uint32_t hop = 0; hop < links.size(); ++hop) {
+    change(links[hop]);
     if (!movable(item)) continue;
-    std::vector<uint32_t>& items = on_link_[link];
+    std::vector<Place>& places = on_link_[links[hop]];
+    uint32_t& at = position({item, hop});
     if (add) {
-      items.push_back(item);
+      at = static_cast<uint32_t>(places.size());
+      places.push_back({item, hop});
     } else {
-      items.erase(std::find(items.begin(), items.end(), item));
+      places[at] = places.back();
+      position(places[at]) = at;
+      places.pop_back();
     }
   }
 }
@@ -142,8 +151,9 @@ bool Search::repair(std::vector<LinkId> overloaded, double limit, uint32_t depth
 }
 
 bool Search::move_off(LinkId link, const std::vector<LinkId>& overloaded, double limit, uint32_t depth) {
-  const std::vector<uint32_t> items = on_link_[link];
-  for (uint32_t item : items) {
+  const std::vector<Place>& all = on_link_[link];
+  const std::vector<Place> places(all.begin(), all.begin() + std::min(std::ssize(all), kMaxTriedPerLink));
+  for (const auto& [item, unused] : places) {
     if (in_chain_[item]) continue;
     const uint32_t before = choice_[item];
     in_chain_[item] = true;

@@ -37,6 +37,11 @@ class Search {
     double sum = 0;
     auto operator<=>(const Cost&) const = default;
   };
+  struct Place {
+    uint32_t item;
+    uint32_t hop;  // index of the link in the item's core
+  };
+  uint32_t& position(const Place& place) { return position_[place.item * longest_core_ + place.hop]; }
   const Core& core(uint32_t item, uint32_t choice) const { return (*problem_.items[item].cores)[choice]; }
   double drain(fabric::LinkId link) const { return static_cast<double>(bytes_[link]) * ns_per_byte_[link]; }
   bool movable(uint32_t item) const { return problem_.items[item].cores->size() > 1; }
@@ -52,12 +57,14 @@ class Search {
 
   const Problem& problem_;
   Choice choice_;
-  std::vector<uint64_t> bytes_;                 // by LinkId
-  std::vector<uint32_t> flows_;                 // by LinkId
-  std::vector<double> ns_per_byte_;             // by LinkId
-  std::vector<std::vector<uint32_t>> on_link_;  // by LinkId: items there that could be elsewhere
-  std::vector<fabric::LinkId> contested_;       // links that some item may choose or avoid
-  std::vector<bool> in_chain_;                  // by item
+  std::vector<uint64_t> bytes_;              // by LinkId
+  std::vector<uint32_t> flows_;              // by LinkId
+  std::vector<double> ns_per_byte_;          // by LinkId
+  std::vector<std::vector<Place>> on_link_;  // by LinkId: items there that could be elsewhere, in no order
+  std::vector<uint32_t> position_;           // in on_link_, by item and hop
+  size_t longest_core_ = 0;
+  std::vector<fabric::LinkId> contested_;  // links that some item may choose or avoid
+  std::vector<bool> in_chain_;             // by item
   uint64_t work_left_ = 0;
 };
 

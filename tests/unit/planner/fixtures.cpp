@@ -19,6 +19,42 @@ Graph clos(const fabric::LeafSpine& shape) {
   return Graph::build(*topology);
 }
 
+Graph fat_tree(uint32_t ports) {
+  constexpr uint64_t kRate = 100'000'000, kQueue = 262'144;
+  fabric::Topology topology{.name = "fat-tree"};
+  const uint32_t half = ports / 2;
+  std::map<std::string, uint32_t> used;  // ports by switch
+  const auto add_switch = [&](const std::string& name, uint32_t tier) {
+    fabric::SwitchSpec spec{
+        .name = name, .tier = tier, .hash_seed = static_cast<uint32_t>(topology.switches.size()) + 1};
+    for (uint32_t port = 1; port <= ports; ++port) spec.ports.push_back({fmt::format("p{}", port), kRate, kQueue, {}});
+    topology.switches.push_back(std::move(spec));
+  };
+  const auto port_of = [&](const std::string& name) { return fabric::PortRef{name, fmt::format("p{}", ++used[name])}; };
+  for (uint32_t core = 0; core < half * half; ++core) add_switch(fmt::format("core{}", core), 3);
+  for (uint32_t pod = 0; pod < ports; ++pod) {
+    for (uint32_t at = 0; at < half; ++at) {
+      add_switch(fmt::format("agg{}-{}", pod, at), 2);
+      add_switch(fmt::format("edge{}-{}", pod, at), 1);
+    }
+    for (uint32_t edge = 0; edge < half; ++edge) {
+      const std::string leaf = fmt::format("edge{}-{}", pod, edge);
+      for (uint32_t host = 0; host < half; ++host) {
+        const uint32_t number = (pod * half + edge) * half + host;
+        const std::string name = fmt::format("h{}", number);
+        topology.hosts.push_back({name, {{"eth0", kRate, kQueue, IpAddress::from_v4(0x0a000001u + number)}}});
+        topology.links.push_back({{name, "eth0"}, port_of(leaf)});
+      }
+      for (uint32_t agg = 0; agg < half; ++agg)
+        topology.links.push_back({port_of(leaf), port_of(fmt::format("agg{}-{}", pod, agg))});
+    }
+    for (uint32_t core = 0; core < half * half; ++core)
+      topology.links.push_back(
+          {port_of(fmt::format("agg{}-{}", pod, core / half)), port_of(fmt::format("core{}", core))});
+  }
+  return Graph::build(topology);
+}
+
 IpAddress address(const Graph& fabric, uint32_t index) {
   return fabric.nics()[index].address;
 }

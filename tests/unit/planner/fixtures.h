@@ -16,6 +16,9 @@ namespace orrery::planner::testing {
 
 fabric::Graph clos(const fabric::LeafSpine& shape);
 
+// A three-tier fat tree of switches with `ports` ports (even): ports pods, ports^3 / 4 hosts.
+fabric::Graph fat_tree(uint32_t ports);
+
 // NIC number `index`, 0-based, in the order of the topology.
 IpAddress address(const fabric::Graph& fabric, uint32_t index);
 FlowDemand demand(const fabric::Graph& fabric, uint64_t id, uint32_t src, uint32_t dst, uint64_t bytes);

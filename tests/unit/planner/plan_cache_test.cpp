@@ -67,3 +67,17 @@ TEST_CASE("a snapshot that cannot be planned is an error each time") {
   CHECK(!cache.plan(bad));
   CHECK(cache.hits() == 0);
 }
+
+TEST_CASE("large snapshots are kept in smaller number") {
+  const auto fabric = clos({});
+  PlanCache cache;
+  std::vector<FlowDemand> flows;
+  for (uint32_t flow = 0; flow < 150'000; ++flow) flows.push_back(demand(fabric, flow, 0, 9, 1));
+  for (uint64_t bytes : {1, 2, 3, 4, 5, 1}) {
+    flows[0].bytes = bytes;
+    REQUIRE(cache.plan({.fabric = &fabric, .flows = flows}));
+  }
+  CHECK(cache.hits() == 0);
+  REQUIRE(cache.plan({.fabric = &fabric, .flows = flows}));
+  CHECK(cache.hits() == 1);
+}

@@ -307,3 +307,31 @@ TEST_CASE("two jobs of unequal size share the fabric at the bound") {
   CHECK(plan.max_drain_ns == 320'000'000);
   CHECK(plan.optimal());
 }
+
+TEST_CASE("three tiers are planned near the bound, with paths of either length") {
+  const auto fabric = fat_tree(4);
+  Random random(47);
+  uint32_t proven = 0;
+  for (int round = 0; round < 30; ++round) {
+    const auto to = random.permutation(16);
+    Snapshot snapshot{.fabric = &fabric};
+    for (uint32_t host = 0; host < 16; ++host)
+      if (to[host] != host) snapshot.flows.push_back(demand(fabric, host + 1, host, to[host], 1'000'000));
+    const Plan plan = plan_checked(snapshot);
+    REQUIRE(plan.max_drain_ns <= 2 * plan.lower_bound_ns);
+    proven += plan.optimal();
+    for (const FlowAssignment& flow : plan.flows)
+      CHECK((flow.path.size() == 2 || flow.path.size() == 4 || flow.path.size() == 6));
+  }
+  CHECK(proven >= 25);
+}
+
+TEST_CASE("sizes that only a liar claims are held in range") {
+  const auto fabric = clos({});
+  auto flows = ring(fabric, interleaved(16, 4), UINT64_MAX);
+  flows[3].bytes = 1000;
+  const auto result = plan({.fabric = &fabric, .flows = flows});
+  REQUIRE(result);
+  CHECK(result->lower_bound_ns <= result->max_drain_ns);
+  CHECK(result->max_drain_ns == drain_ns(kMaxBytes, 100'000'000));
+}
