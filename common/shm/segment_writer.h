@@ -59,8 +59,12 @@ class SegmentWriter {
         return false;
       }
     }
-    ring_events(ring)[produced & (shape_.ring_events - 1)] = event;
+    orrery_event* events = ring_events(ring);
+    const uint32_t mask = shape_.ring_events - 1;
+    events[produced & mask] = event;
     __atomic_store_n(&ring->produced, produced + 1, __ATOMIC_RELEASE);
+    // The next line was last in the reader's cache; fetching it now hides that from the next push.
+    __builtin_prefetch(&events[(produced + 1) & mask], 1);
     return true;
   }
 
