@@ -83,7 +83,7 @@ class Table(unittest.TestCase):
         self.assertIn("next to nothing to gain", table.render(document(three_schemes(), "--placement", "contiguous")))
 
     def test_a_busy_machine_is_warned_about(self):
-        self.assertIn("WARNING", table.render(document([support.run("ecmp", 1, [1], cpu_max=0.97), support.run("orrery", 1, [1])])))
+        self.assertIn("WARNING", table.render(document([support.run("ecmp", 1, [1], cpu_mean=0.97), support.run("orrery", 1, [1])])))
 
     def test_dry_run_says_that_no_plan_was_applied(self):
         self.assertIn("none was applied", table.render(document(three_schemes(), "--driver", "dry-run")))

@@ -73,15 +73,19 @@ def plan(results):
     if not flows:
         return None
     spines = sorted({f["via"] for f in flows if f["via"]})
+    staggered = any(f["offset_us"] for f in flows)
     row, top, name_w, offset_w = 17.0, 30.0, 128.0, 150.0
-    left = name_w + offset_w + 24
+    left = name_w + offset_w + 24 if staggered else name_w
     height = top + row * len(flows) + 34
     rate = min(p["rate_bps"] for h in document["hosts"] for p in h["nics"])
     ends = svg.ticks(max(f["bytes"] * 8e3 / rate for f in flows))
     offsets = svg.ticks(max(f["offset_us"] for f in flows) or 1, 3)
     plot_w = WIDTH - left - RIGHT
-    parts = [svg.text(name_w, top - 14, "release offset, µs", "axis"), svg.text(left, top - 14, "the round's bytes at line rate, ms", "axis")]
-    for mark in offsets:
+    parts = [svg.text(left, top - 14, "the round's bytes at line rate, ms" if staggered else
+                      "the round's bytes at line rate, ms; all are released together", "axis")]
+    if staggered:
+        parts.append(svg.text(name_w, top - 14, "release offset, µs", "axis"))
+    for mark in offsets if staggered else []:
         at = name_w + offset_w * mark / offsets[-1]
         parts += [svg.line(at, top - 6, at, height - 28, "grid"), svg.text(at, height - 12, f"{mark:g}", "axis", "middle")]
     for mark in ends:
@@ -91,10 +95,11 @@ def plan(results):
         y = top + row * index
         kind = f"via v{spines.index(flow['via']) % 6}" if flow["via"] else "via local"
         title = f"{flow['name']}: {flow['bytes'] / 2**20:.2f} MiB a round, released {flow['offset_us']:.0f} µs after the start, by {' → '.join(flow['path'])}"
-        parts += [svg.text(name_w - 12, y + 12, flow["name"], "axis", "end"),
-                  svg.element("circle", {"cx": name_w + offset_w * flow["offset_us"] / offsets[-1], "cy": y + 8, "r": 3.6, "class_": kind},
-                              svg.element("title", None, title)),
-                  svg.rect(left, y + 2, max(2.0, plot_w * flow["bytes"] * 8e3 / rate / ends[-1]), row - 5, kind, title),
+        parts.append(svg.text(name_w - 12, y + 12, flow["name"], "axis", "end"))
+        if staggered:
+            parts.append(svg.element("circle", {"cx": name_w + offset_w * flow["offset_us"] / offsets[-1], "cy": y + 8, "r": 3.6, "class_": kind},
+                                     svg.element("title", None, title)))
+        parts += [svg.rect(left, y + 2, max(2.0, plot_w * flow["bytes"] * 8e3 / rate / ends[-1]), row - 5, kind, title),
                   svg.text(left + 8, y + 12.5, flow["via"] or "under one leaf", "inside")]
     return svg.figure(WIDTH, height, *parts, label="The plan of one round")
 

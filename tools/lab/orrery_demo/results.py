@@ -68,7 +68,8 @@ def _ratios(summary, ideal):
 
 def _cpu(runs, verdict):
     busiest = max((r.cpu_max for r in runs), default=0.0)
-    document = {"cpu_busy_max": busiest, "cpu_busy_mean": statistics.mean([r.cpu_mean for r in runs])}
+    document = {"cpu_busy_max": busiest, "cpu_busy_mean": statistics.mean([r.cpu_mean for r in runs]),
+                "cpu_busy_worst_run": max((launch.cpu_mean for r in runs for launch in r.each_launch), default=0.0)}
     if verdict:
         document["links_sustained"] = verdict.sustained
         document["links_check"] = verdict.sentence()
