@@ -1,10 +1,12 @@
+import json
+import os
 import re
 import unittest
 import xml.etree.ElementTree as xml
 
 import results_test
-import support  # noqa: F401  (the import path)
-from orrery_demo import report, report_fabric, svg
+import support
+from orrery_demo import report, report_fabric, svg, table
 
 PLAN = {"method": "edge-colouring", "max_load_bytes": 1000, "lower_bound_bytes": 1000, "flows": [
     {"src_host": "h1", "dst_host": "h3", "path": ["h1:eth0", "leaf1:p3", "spine1:p2", "leaf2:p1"], "bytes_per_round": 1000, "release_offset_ns": 5000},
@@ -20,6 +22,16 @@ def page(plan=None):
 class Report(unittest.TestCase):
     def test_the_page_fetches_nothing(self):
         self.assertEqual(re.findall(r"(?:src|href)=|@import|url\(", page(PLAN)), [])
+
+    def test_a_recorded_run_gives_its_table_and_its_page(self):
+        with open(os.path.join(support.REPOSITORY, "tests", "fixtures", "demo_results.json"), encoding="utf-8") as saved:
+            recorded = json.load(saved)
+        drawn = report.render(recorded)
+        for drawing in re.findall(r"<svg.*?</svg>", drawn, re.DOTALL):
+            xml.fromstring(drawing)
+        self.assertIn("h16 → h1", drawn)
+        self.assertIn(f"{recorded['ratios']['mean']:.2f} ×", drawn)
+        self.assertIn(f"takes {recorded['ratios']['mean']:.2f} times as long", table.render(recorded))
 
     def test_every_drawing_is_well_formed(self):
         drawings = re.findall(r"<svg.*?</svg>", page(PLAN), re.DOTALL)

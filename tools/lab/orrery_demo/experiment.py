@@ -28,6 +28,7 @@ def main(argv=None):
         options = demo_options.parse(argv)
         if options.redraw:
             document = _read_results(options.redraw)
+            _check_complete(document, options.redraw)
         else:
             document = _measure(options, progress)
         progress.clear()
@@ -158,6 +159,14 @@ def _read_results(path):
     if document.get("schema") != results.SCHEMA or "runs" not in document:
         raise LabError(f"{path} holds no results of tools/demo with schema {results.SCHEMA}", "give a file that tools/demo --json wrote")
     return document
+
+
+def _check_complete(document, path):
+    try:
+        table.render(document)
+        report.render(document)
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
+        raise LabError(f"{path} is not complete: {error!r}", "give a file that tools/demo --json of this version wrote") from None
 
 
 def _write_outputs(options, document, progress):
