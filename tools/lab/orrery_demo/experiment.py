@@ -39,6 +39,9 @@ def main(argv=None):
         progress.clear()
         print(f"tools/demo: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except KeyboardInterrupt:
         progress.clear()
         print("tools/demo: interrupted; the lab is removed, nothing is left running", file=sys.stderr)

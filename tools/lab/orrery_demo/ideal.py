@@ -2,7 +2,7 @@
 
 A host's link must carry `factor(n) * S` payload bytes. Each full frame carries MTU - 52 of them (IPv4 20, TCP 20, timestamps 12) and
 takes MTU + 14 bytes of the line (Ethernet), as the queue of a port counts them. Acknowledgements of the other direction, connection
-set-up and the steps' latencies are left out: nothing real is faster.
+set-up and the steps' latencies are left out: nothing real is faster, but for the two packets a port may send at once after a pause.
 """
 
 TCP_IP_HEADER_BYTES = 52
