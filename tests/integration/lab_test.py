@@ -90,11 +90,14 @@ class LabUpAndDown(unittest.TestCase):
         self.assertEqual(support.traces(self.name), [])
 
     def test_a_wrong_topology_is_refused_before_anything_is_made(self):
-        with open(self.file, "a", encoding="utf-8") as out:
-            out.write("nonsense: 1\n")
+        with open(self.file, encoding="utf-8") as file:
+            text = file.read()
+        with open(self.file, "w", encoding="utf-8") as out:
+            out.write(text.replace('"schema": 1', '"schema": 1, "nonsense": 1, "foolishness": 2'))
         done = self._command("up", "--name", self.name, "--topology", self.file)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("nonsense", done.stderr)
+        for mistake in ("nonsense", "foolishness"):
+            self.assertIn(mistake, done.stderr)
         self.assertEqual(support.traces(self.name), [])
 
     def test_two_labs_do_not_meet(self):

@@ -38,6 +38,15 @@ class TopologyOfTheLab(unittest.TestCase):
             Topology(document)
         self.assertIn("leaf1:a-name-beyond-all-measure", str(refused.exception))
 
+    def test_what_the_lab_cannot_build_is_refused_by_name(self):
+        two, six = support.fabric(), support.fabric()
+        two["hosts"][0]["nics"].append(dict(two["hosts"][0]["nics"][0], name="eth1"))
+        six["hosts"][1]["nics"][0]["address"] = "fd00::1"
+        for document, words in ((two, "h1 has 2 NICs"), (six, "fd00::1")):
+            with self.assertRaises(LabError) as refused:
+                Topology(document)
+            self.assertIn(words, str(refused.exception))
+
 
 if __name__ == "__main__":
     unittest.main()

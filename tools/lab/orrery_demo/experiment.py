@@ -75,11 +75,8 @@ def _clean_up(lab, options, progress):
     if options.keep and lab.is_up() and sys.exc_info()[0] is None:
         progress.line(f"lab '{lab.name}' stays up; remove it with: tools/lab/orrery-lab down --name {lab.name}")
         return
-    before = [signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     progress.step("cleaning up")
     lab.down()
-    for number, handler in zip((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), before):
-        signal.signal(number, handler)
 
 
 def _in_lab(lab, options, programs, progress):

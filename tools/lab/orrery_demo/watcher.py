@@ -8,7 +8,7 @@ ASK_EVERY_S = 2.0
 
 
 class PlanWatcher:
-    """Call it often; it asks every few seconds. `plan` is the last answer that had flows."""
+    """Call it often; it asks each time until it has seen a plan, then every few seconds. `plan` is the last answer that had flows."""
 
     def __init__(self, command, environment):
         self._command = command
@@ -17,7 +17,7 @@ class PlanWatcher:
         self.plan = {}
 
     def __call__(self):
-        if time.monotonic() - self._asked_at < ASK_EVERY_S:
+        if self.plan and time.monotonic() - self._asked_at < ASK_EVERY_S:
             return
         self._asked_at = time.monotonic()
         answer = self.ask("plan", "list")

@@ -15,7 +15,7 @@ def run(argv, stdin=None, timeout_s=60):
         raise LabError(f"{' '.join(argv)} did not end within {timeout_s} s") from None
     if done.returncode != 0:
         words = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()
-        raise LabError(f"{' '.join(argv[:8])} failed: " + "; ".join(words[-4:]))
+        raise LabError(f"{' '.join(argv[:8])} failed:\n    " + "\n    ".join(words[:40]))
     return done.stdout
 
 

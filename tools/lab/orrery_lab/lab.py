@@ -3,6 +3,7 @@
 import glob
 import os
 import shutil
+import signal
 import subprocess
 
 from . import daemons, namespace, network, processes, topology
@@ -10,6 +11,7 @@ from .errors import LabError
 from .state import State, read
 
 DEFAULT_NAME = "lab"
+STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 class Lab:
@@ -72,7 +74,14 @@ class Lab:
             raise
 
     def down(self):
-        """Ends every process, deletes every namespace and file of this lab. Returns whether there was anything."""
+        """Ends every process, deletes every namespace and file of this lab; a signal meanwhile waits. Returns whether there was anything."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            return self._remove()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _remove(self):
         leftovers = namespace.names(network.netns_name(self.name, ""))
         had_any = bool(leftovers or self._state.data or os.path.exists(self.folder))
         recorded = [(p["pid"], p["start"]) for p in (self._state.data or {}).get("processes", [])]
@@ -125,7 +134,7 @@ class Lab:
         os.makedirs(self.log_folder, exist_ok=True)
         if os.path.exists(self.log_file(name)):
             os.replace(self.log_file(name), self.log_file(name) + ".old")
-        child = processes.spawn(argv, self.log_file(name), netns, {**os.environ, **(env or {})})
+        child = processes.spawn(argv, self.log_file(name), netns, {**_clean_environment(), **(env or {})})
         self._children.append(child)
         self._state.data["processes"].append({"name": name, "pid": child.pid, "start": processes.start_time(child.pid)})
         self._state.save()
@@ -158,6 +167,11 @@ class Lab:
     def _write_topology(self):
         with open(self.topology_file, "w", encoding="utf-8") as out:
             out.write(self.topology.file_text())
+
+
+def _clean_environment():
+    """The caller's, less what would make one of Orrery's parts, or a program without it, behave in another way than the lab means."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("ORRERY_") and key != "LD_PRELOAD"}
 
 
 def namespace_of(name, node):

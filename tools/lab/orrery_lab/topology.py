@@ -51,7 +51,7 @@ class Topology:
         self.nodes = self.switches + self.hosts
         self._by_name = {n.name: n for n in self.nodes}
         self.links = tuple((link["a"], link["b"]) for link in document["links"])
-        _check_names(self)
+        _check(self)
 
     def node(self, name):
         if name not in self._by_name:
@@ -105,12 +105,18 @@ def _host(document):
     return Node(document["name"], 0, tuple(_port(p) for p in document["nics"]), "", 0)
 
 
-def _check_names(topology):
+def _check(topology):
+    """What the file may say but this lab cannot build."""
     for node in topology.nodes:
         for port in node.ports:
             if len(port.name) > MAX_INTERFACE_NAME:
                 raise LabError(f"{node.name}:{port.name}: the kernel takes interface names of at most {MAX_INTERFACE_NAME} characters",
                                "shorten the port's name in the topology file")
+    for host in topology.hosts:
+        if len(host.ports) != 1:
+            raise LabError(f"{host.name} has {len(host.ports)} NICs; a host of the lab has one", "split it into hosts with one NIC each")
+        if ":" in host.ports[0].address:
+            raise LabError(f"{host.name} has the IPv6 address {host.ports[0].address}; the lab's switches forward IPv4", "give it an IPv4 address")
 
 
 def load(orreryctl, path):
