@@ -31,8 +31,8 @@ class Options:
     topology: str = ""
     collective: str = "all-reduce"
     message_bytes: int = 2 << 20
-    rounds: int = 4
-    launches: int = 4
+    rounds: int = 3
+    launches: int = 6
     seeds: list = field(default_factory=lambda: [1, 2, 3, 4, 5])
     placement: str = "interleaved"
     quick: bool = False
@@ -88,9 +88,9 @@ def _parser():
     work.add_argument("--workload", choices=WORKLOADS, default="nccl", help="nccl: orrery-bench on host memory; torch: DistributedDataParallel on Gloo")
     work.add_argument("--collective", choices=tuple(FACTORS), default="all-reduce")
     work.add_argument("--bytes", type=_size, default=None, metavar="SIZE", help="message size (default: 2M)")
-    work.add_argument("--rounds", type=_positive, default=None, help="timed iterations of a launch (default: 4; torch: 8)")
+    work.add_argument("--rounds", type=_positive, default=None, help="timed iterations of a launch (default: 3; torch: 8)")
     work.add_argument("--launches", type=_positive, default=None,
-                      help="starts of the program per seed and scheme: new connections, new luck with ECMP (default: 4; --quick: 2; torch: 1)")
+                      help="starts of the program per seed and scheme: new connections, new luck with ECMP (default: 6; --quick: 2; torch: 1)")
     work.add_argument("--placement", choices=PLACEMENTS, default="interleaved", help="which host runs which rank (default: interleaved)")
     orrery = p.add_argument_group("Orrery")
     orrery.add_argument("--driver", choices=DRIVERS, default="ebpf", help="ebpf: rules in the switches; entropy: source ports only; dry-run: plans, applies nothing")
@@ -110,7 +110,7 @@ def parse(argv):
     torch = given.workload == "torch"
     seeds = given.seeds or list(range(1, (2 if given.quick else 3 if torch else 5) + 1))
     options = Options(topology=given.topology, collective=given.collective, message_bytes=given.bytes or 2 << 20,
-                      rounds=given.rounds or (8 if torch else 4), launches=given.launches or (1 if torch else 2 if given.quick else 4), seeds=seeds,
+                      rounds=given.rounds or (8 if torch else 3), launches=given.launches or (1 if torch else 2 if given.quick else 6), seeds=seeds,
                       placement=given.placement, quick=given.quick, driver=given.driver, workload=given.workload, json=given.json,
                       report=given.report, redraw=given.redraw, keep=given.keep, name=given.name, build=given.build, leaves=given.leaves,
                       spines=given.spines, hosts=given.hosts)
