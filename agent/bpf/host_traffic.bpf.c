@@ -1,5 +1,6 @@
-/* What the host's interface sends and receives, per flow, and the DSCP of planned flows. Attached by traffic_probe.cpp: two tc programs
- * on the interface, one raw tracepoint for retransmissions. Nothing here ever drops, redirects or delays a packet. */
+/* What the host's interface sends and receives, per flow, and the DSCP of planned flows. Attached by traffic_probe.cpp:
+ * two tc programs on the interface, one raw tracepoint for retransmissions. Nothing here ever drops, redirects or
+ * delays a packet. */
 #include "vmlinux.h"
 
 #include <bpf/bpf_core_read.h>
@@ -34,15 +35,15 @@ struct headers {
 };
 
 /* False for what is not an unfragmented IPv4 packet of TCP or UDP with its ports in the linear part. */
-static __always_inline bool parse(struct __sk_buff *skb, struct headers *out) {
-  void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
-  struct ethhdr *eth = data;
-  struct iphdr *ip = (void *)(eth + 1);
-  if ((void *)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP)) return false;
+static __always_inline bool parse(struct __sk_buff* skb, struct headers* out) {
+  void *data = (void*)(long)skb->data, *end = (void*)(long)skb->data_end;
+  struct ethhdr* eth = data;
+  struct iphdr* ip = (void*)(eth + 1);
+  if ((void*)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP)) return false;
   if (ip->protocol != IPPROTO_TCP && ip->protocol != IPPROTO_UDP) return false;
   if (ip->ihl < 5 || (ip->frag_off & bpf_htons(0x3fff)) != 0) return false;
-  __u16 *ports = (void *)ip + ip->ihl * 4;
-  if ((void *)(ports + 2) > end) return false;
+  __u16* ports = (void*)ip + ip->ihl * 4;
+  if ((void*)(ports + 2) > end) return false;
   out->src = ip->saddr;
   out->dst = ip->daddr;
   out->src_port = ports[0];
@@ -52,18 +53,18 @@ static __always_inline bool parse(struct __sk_buff *skb, struct headers *out) {
   return true;
 }
 
-static __always_inline struct orrery_host_flow *flow_of(const struct orrery_host_flow_key *key) {
-  struct orrery_host_flow *flow = bpf_map_lookup_elem(&flows, key);
+static __always_inline struct orrery_host_flow* flow_of(const struct orrery_host_flow_key* key) {
+  struct orrery_host_flow* flow = bpf_map_lookup_elem(&flows, key);
   if (flow) return flow;
   struct orrery_host_flow fresh = {};
   bpf_map_update_elem(&flows, key, &fresh, BPF_NOEXIST);
   return bpf_map_lookup_elem(&flows, key);
 }
 
-static __always_inline void mark(struct __sk_buff *skb, const struct headers *packet) {
+static __always_inline void mark(struct __sk_buff* skb, const struct headers* packet) {
   struct orrery_host_mark_key key = {
       .local_address = packet->src, .remote_address = packet->dst, .protocol = packet->protocol};
-  struct orrery_host_mark *wanted = bpf_map_lookup_elem(&marks, &key);
+  struct orrery_host_mark* wanted = bpf_map_lookup_elem(&marks, &key);
   if (!wanted || wanted->valid_until_ns <= bpf_ktime_get_ns()) return;
   __u8 tos = (__u8)(wanted->dscp << 2) | (packet->tos & ECN_BITS);
   if (tos == packet->tos) return;
@@ -73,7 +74,7 @@ static __always_inline void mark(struct __sk_buff *skb, const struct headers *pa
 }
 
 SEC("tc")
-int orrery_host_egress(struct __sk_buff *skb) {
+int orrery_host_egress(struct __sk_buff* skb) {
   struct headers packet;
   if (!parse(skb, &packet)) return TC_ACT_UNSPEC;
   struct orrery_host_flow_key key = {.local_address = packet.src,
@@ -81,7 +82,7 @@ int orrery_host_egress(struct __sk_buff *skb) {
                                      .local_port = packet.src_port,
                                      .remote_port = packet.dst_port,
                                      .protocol = packet.protocol};
-  struct orrery_host_flow *flow = flow_of(&key);
+  struct orrery_host_flow* flow = flow_of(&key);
   if (flow) {
     __sync_fetch_and_add(&flow->tx_bytes, skb->len);
     __sync_fetch_and_add(&flow->tx_packets, 1);
@@ -91,7 +92,7 @@ int orrery_host_egress(struct __sk_buff *skb) {
 }
 
 SEC("tc")
-int orrery_host_ingress(struct __sk_buff *skb) {
+int orrery_host_ingress(struct __sk_buff* skb) {
   struct headers packet;
   if (!parse(skb, &packet)) return TC_ACT_UNSPEC;
   struct orrery_host_flow_key key = {.local_address = packet.dst,
@@ -99,7 +100,7 @@ int orrery_host_ingress(struct __sk_buff *skb) {
                                      .local_port = packet.dst_port,
                                      .remote_port = packet.src_port,
                                      .protocol = packet.protocol};
-  struct orrery_host_flow *flow = flow_of(&key);
+  struct orrery_host_flow* flow = flow_of(&key);
   if (flow) {
     __sync_fetch_and_add(&flow->rx_bytes, skb->len);
     __sync_fetch_and_add(&flow->rx_packets, 1);
@@ -107,16 +108,17 @@ int orrery_host_ingress(struct __sk_buff *skb) {
   return TC_ACT_UNSPEC;
 }
 
-/* The tracepoint sees every network namespace of the machine; only flows that this interface has carried are counted. */
+/* The tracepoint sees every network namespace of the machine; only flows that this interface has carried are counted.
+ */
 SEC("raw_tp/tcp_retransmit_skb")
-int orrery_host_retransmit(struct bpf_raw_tracepoint_args *ctx) {
-  struct sock *sk = (struct sock *)ctx->args[0];
+int orrery_host_retransmit(struct bpf_raw_tracepoint_args* ctx) {
+  struct sock* sk = (struct sock*)ctx->args[0];
   struct orrery_host_flow_key key = {.local_address = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr),
                                      .remote_address = BPF_CORE_READ(sk, __sk_common.skc_daddr),
                                      .local_port = bpf_htons(BPF_CORE_READ(sk, __sk_common.skc_num)),
                                      .remote_port = BPF_CORE_READ(sk, __sk_common.skc_dport),
                                      .protocol = IPPROTO_TCP};
-  struct orrery_host_flow *flow = bpf_map_lookup_elem(&flows, &key);
+  struct orrery_host_flow* flow = bpf_map_lookup_elem(&flows, &key);
   if (flow) __sync_fetch_and_add(&flow->retransmits, 1);
   return 0;
 }

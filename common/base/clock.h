@@ -12,7 +12,11 @@ inline uint64_t read_clock_ns(clockid_t clock) {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-inline uint64_t monotonic_now_ns() { return read_clock_ns(CLOCK_MONOTONIC); }
-inline uint64_t tai_now_ns() { return read_clock_ns(CLOCK_TAI); }
+inline uint64_t monotonic_now_ns() {
+  return read_clock_ns(CLOCK_MONOTONIC);
+}
+inline uint64_t tai_now_ns() {
+  return read_clock_ns(CLOCK_TAI);
+}
 
 }  // namespace orrery

@@ -64,7 +64,8 @@ std::string IpAddress::to_string() const {
 
 std::string FiveTuple::to_string() const {
   const auto end = [](const IpAddress& address, uint16_t port) {
-    return address.v4() ? fmt::format("{}:{}", address.to_string(), port) : fmt::format("[{}]:{}", address.to_string(), port);
+    return address.v4() ? fmt::format("{}:{}", address.to_string(), port)
+                        : fmt::format("[{}]:{}", address.to_string(), port);
   };
   return fmt::format("{} {} > {}", protocol_name(protocol), end(src, src_port), end(dst, dst_port));
 }

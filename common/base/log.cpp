@@ -33,7 +33,8 @@ Status set_up_logging(std::string_view program, std::string_view level) {
   bool known = false;
   for (std::string_view name : kLevels) known |= name == level;
   if (!known)
-    return Error{ErrorCode::kInvalidArgument, fmt::format("unknown log level '{}'{}", level, did_you_mean(level, kLevels))};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("unknown log level '{}'{}", level, did_you_mean(level, kLevels))};
   auto logger = spdlog::stderr_color_mt(std::string(program));
   if (isatty(STDERR_FILENO)) {
     logger->set_pattern("%H:%M:%S.%e %n %^%l%$: %v");

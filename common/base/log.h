@@ -1,5 +1,5 @@
-// Logging for the daemons: spdlog to stderr, in a form systemd's journal reads (priority prefix) when stderr is not a terminal.
-// Call sites use spdlog::info(...) and friends directly. The preload library never links this.
+// Logging for the daemons: spdlog to stderr, in a form systemd's journal reads (priority prefix) when stderr is not a
+// terminal. Call sites use spdlog::info(...) and friends directly. The preload library never links this.
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
 // Result<T>: a value or an Error. Shaped like std::expected (C++23), which g++ 12 lacks.
 //
-// Errors are for callers that can do something about them: `message` says what happened, to what, and what to do, in one line and without
-// a trailing full stop; whoever decides to stop propagating it logs it once.
+// Errors are for callers that can do something about them: `message` says what happened, to what, and what to do, in
+// one line and without a trailing full stop; whoever decides to stop propagating it logs it once.
 #pragma once
 
 #include <cstdlib>
@@ -87,10 +87,9 @@ Error system_error(std::string what, int error_number);
 
 // ORRERY_TRY(expression);              return the error, if any
 // ORRERY_ASSIGN(auto x, expression);   the same, else define x from the value
-#define ORRERY_TRY(expression)                                         \
-  do {                                                                 \
-    if (auto orrery_try_result = (expression); !orrery_try_result)     \
-      return orrery_try_result.error();                                \
+#define ORRERY_TRY(expression)                                                                       \
+  do {                                                                                               \
+    if (auto orrery_try_result = (expression); !orrery_try_result) return orrery_try_result.error(); \
   } while (false)
 #define ORRERY_CONCAT_(a, b) a##b
 #define ORRERY_CONCAT(a, b) ORRERY_CONCAT_(a, b)

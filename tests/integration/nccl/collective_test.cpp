@@ -180,14 +180,15 @@ TEST_CASE("every collective, type and reduction is right for any number of ranks
 
 TEST_CASE("the same holds with several channels and several connections per channel") {
   const Environment environment{{"NCCL_SOCKET_IFNAME", "lo"},
-                                 {"NCCL_MIN_NCHANNELS", "3"},
-                                 {"NCCL_NSOCKS_PERTHREAD", "2"},
-                                 {"NCCL_SOCKET_NTHREADS", "2"}};
+                                {"NCCL_MIN_NCHANNELS", "3"},
+                                {"NCCL_NSOCKS_PERTHREAD", "2"},
+                                {"NCCL_SOCKET_NTHREADS", "2"}};
   check_everything(3, {5, 997});
 }
 
 TEST_CASE("operations larger than the buffers between ranks are right and do not block one another") {
-  const Environment environment{{"NCCL_SOCKET_IFNAME", "lo"}, {"HOSTNCCL_SLICE_BYTES", "4096"}, {"NCCL_NSOCKS_PERTHREAD", "3"}};
+  const Environment environment{
+      {"NCCL_SOCKET_IFNAME", "lo"}, {"HOSTNCCL_SLICE_BYTES", "4096"}, {"NCCL_NSOCKS_PERTHREAD", "3"}};
   const int nranks = GENERATE(2, 5);
   const auto found = run_ranks(nranks, [&](RankContext& context) {
     Session session(context);

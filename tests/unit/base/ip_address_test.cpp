@@ -5,7 +5,8 @@
 using namespace orrery;
 
 TEST_CASE("an address survives the round trip through text") {
-  for (const char* text : {"10.0.1.2", "255.255.255.255", "fe80::1", "::"}) CHECK(IpAddress::parse(text)->to_string() == text);
+  for (const char* text : {"10.0.1.2", "255.255.255.255", "fe80::1", "::"})
+    CHECK(IpAddress::parse(text)->to_string() == text);
 }
 
 TEST_CASE("IPv4 is recognised whichever way the address was made") {
