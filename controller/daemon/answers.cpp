@@ -88,7 +88,7 @@ msg::PlanList Answers::plan_list() {
 
 std::vector<LiveFlow*> Answers::live_flows(size_t index) {
   const DemandKey& key = core_.in_force_.demands.keys[index];
-  if (key.tuple.src_port == 0) return core_.flows_.of_pair(key.comm_id, key.tuple.src, key.tuple.dst);
+  if (key.is_pair()) return core_.flows_.of_pair(std::nullopt, key.tuple.src, key.tuple.dst);
   const auto found = core_.flows_.all().find(key.tuple);
   return found == core_.flows_.all().end() ? std::vector<LiveFlow*>() : std::vector<LiveFlow*>{&found->second};
 }

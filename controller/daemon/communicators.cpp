@@ -8,7 +8,8 @@
 namespace orrery::daemon {
 namespace {
 
-constexpr size_t kMaxCommunicators = 16'384;
+constexpr size_t kMaxCommunicators = 65'536;
+constexpr size_t kMaxCommunicatorsPerHost = 4096;
 constexpr uint32_t kMaxRanks = 65'536;  // of one communicator
 constexpr size_t kMaxRanksTogether = 1u << 20;
 constexpr size_t kMaxLearned = 32;  // operations of one communicator
@@ -20,6 +21,15 @@ constexpr uint64_t kSilentNs = 60'000'000'000;  // agents state live communicato
 
 bool is_point_to_point(uint16_t op) {
   return op == ORRERY_OP_SEND || op == ORRERY_OP_RECV;
+}
+
+// A host may neither take over another host's rank, nor bring down a communicator that it has no part in.
+bool contradicts(const Communicator& communicator, const std::string& host, const msg::CommunicatorEvent& event) {
+  const auto holds = [&host](const auto& rank) { return rank.second.host == host; };
+  if (communicator.nranks != event.nranks)
+    return std::none_of(communicator.ranks.begin(), communicator.ranks.end(), holds);
+  const auto member = communicator.ranks.find(event.rank);
+  return member != communicator.ranks.end() && member->second.host != host && communicator.gone == 0;
 }
 
 // More by so much that a plan made for `planned` may be a bad one.
@@ -56,24 +66,30 @@ Change CommunicatorBook::announce(const std::string& host, const msg::Communicat
   const fabric::Nic* nic = fabric_.find_nic(event.address);
   const bool own_address = nic != nullptr && fabric_.node(nic->host).name == host;
   auto found = communicators_.find(event.comm_id);
+  if (!own_address || event.nranks > kMaxRanks ||
+      (found != communicators_.end() && contradicts(found->second, host, event))) {
+    ++refused_;
+    return Change::kNone;
+  }
   if (found != communicators_.end() && (found->second.nranks != event.nranks || found->second.gone != 0)) {
     forget(found);  // the id lives again, as another communicator
     found = communicators_.end();
   }
-  const bool fits = communicators_.size() < kMaxCommunicators && rank_count_ < kMaxRanksTogether;
-  if (!own_address || event.nranks > kMaxRanks || (found == communicators_.end() && !fits)) {
-    ++refused_;
-    return Change::kNone;
+  const bool fits = communicators_.size() < kMaxCommunicators && rank_count_ < kMaxRanksTogether &&
+                    count_by_host_[host] < kMaxCommunicatorsPerHost;
+  if (found == communicators_.end()) {
+    if (!fits) {
+      ++refused_;
+      return Change::kNone;
+    }
+    communicators_[event.comm_id].first_host = host;
+    ++count_by_host_[host];
   }
   Communicator& communicator = communicators_[event.comm_id];
   communicator.comm_id = event.comm_id;
   communicator.nranks = event.nranks;
   communicator.seen_ns = now_ns;
-  const auto member = communicator.ranks.find(event.rank);
-  if (member != communicator.ranks.end()) {
-    refused_ += member->second.host != host;  // another host's rank stays where it is
-    return Change::kNone;
-  }
+  if (communicator.ranks.contains(event.rank)) return Change::kNone;  // stated again
   communicator.ranks[event.rank] = {event.address, host};
   ++rank_count_;
   if (!communicator.complete()) return Change::kNone;
@@ -91,7 +107,21 @@ Change CommunicatorBook::leave(const std::string& host, const msg::CommunicatorE
   return Change::kMembership;
 }
 
+void CommunicatorBook::on_agent_gone(const std::string& host) {
+  for (auto& [id, communicator] : communicators_) {
+    const auto observed = communicator.ranks.find(communicator.observed_rank);
+    if (observed != communicator.ranks.end() && observed->second.host == host) communicator.observed_rank = 0xffffffff;
+  }
+}
+
+void CommunicatorBook::on_agent_restarted(const std::string& host) {
+  for (auto& [id, communicator] : communicators_)
+    for (auto& [rank, member] : communicator.ranks)
+      if (member.host == host) member.realign = true;
+}
+
 void CommunicatorBook::complete(Communicator& communicator) {
+  ++version_;
   const auto signature = signatures_.find(communicator.hosts_hash());
   if (signature != signatures_.end()) {
     communicator.assumed = false;
@@ -117,19 +147,22 @@ Observation CommunicatorBook::on_intent(const std::string& host, const msg::Inte
     return observation;
   }
   communicator->seen_ns = now_ns;
+  if (std::exchange(member->second.realign, false))
+    member->second.sequence_offset = communicator->next_sequence - intent.sequence;
+  const uint64_t sequence = intent.sequence + member->second.sequence_offset;
   if (intent.rank < communicator->observed_rank) {
     communicator->observed_rank = intent.rank;
     // What the rank observed so far called is this rank's call too; point-to-point calls are each rank's own.
     communicator->next_sequence =
-        is_point_to_point(intent.op) ? intent.sequence : std::max(communicator->next_sequence, intent.sequence);
+        is_point_to_point(intent.op) ? sequence : std::max(communicator->next_sequence, sequence);
   }
-  const bool observed = intent.rank == communicator->observed_rank && intent.sequence >= communicator->next_sequence;
+  const bool observed = intent.rank == communicator->observed_rank && sequence >= communicator->next_sequence;
   if (!observed && !is_point_to_point(intent.op))
     return observation;  // an end told later, or another rank's view of the same
   observation.change = learn(*communicator, intent, observation.pairs);
   if (!observed) return observation;
   observation.counts = true;
-  communicator->next_sequence = intent.sequence + 1;
+  communicator->next_sequence = sequence + 1;
   ++communicator->collectives;
   communicator->bytes_total += intent.bytes;
   communicator->last = {intent.op, intent.bytes, intent.peer};
@@ -146,6 +179,7 @@ Change CommunicatorBook::learn(Communicator& communicator, const msg::Intent& in
     const auto& known = communicator.learned;
     if (std::find(known.begin(), known.end(), operation) == known.end() && known.size() < kMaxLearned) {
       communicator.learned.push_back(operation);
+      ++version_;
       if (signatures_.size() < kMaxSignatures || signatures_.contains(communicator.hosts_hash()))
         signatures_[communicator.hosts_hash()] = communicator.learned;
     }
@@ -178,7 +212,9 @@ Change CommunicatorBook::add_flows(Communicator& communicator, const forecast::O
 }
 
 void CommunicatorBook::forget(std::map<uint64_t, Communicator>::iterator communicator) {
+  ++version_;
   rank_count_ -= communicator->second.ranks.size();
+  --count_by_host_[communicator->second.first_host];
   communicators_.erase(communicator);
 }
 

@@ -23,11 +23,14 @@ struct Rank {
   IpAddress address;
   std::string host;
   bool gone = false;
+  bool realign = false;          // its agent is a new one and counts its collectives from 0 again
+  uint64_t sequence_offset = 0;  // added to what that agent says
 };
 
 struct Communicator {
   uint64_t comm_id = 0;
   uint32_t nranks = 0;
+  std::string first_host;                    // that announced a rank
   std::map<uint32_t, Rank> ranks;            // announced ones
   uint32_t gone = 0;                         // ranks
   uint64_t gone_since_ns = 0;                // first rank that went
@@ -65,6 +68,10 @@ class CommunicatorBook {
   Change on_event(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns);
   Observation on_intent(const std::string& host, const msg::Intent& intent, uint64_t now_ns);
   void touch(uint64_t comm_id, uint64_t now_ns);
+  // The agent of the host is gone: another rank is observed meanwhile.
+  void on_agent_gone(const std::string& host);
+  // It is a new one: it counts collectives from 0 again.
+  void on_agent_restarted(const std::string& host);
   // Ids of communicators that ended, lost a host or were silent too long; they are gone from the book.
   std::vector<uint64_t> expire(uint64_t now_ns, const std::vector<std::string>& lost_hosts);
 
@@ -73,6 +80,8 @@ class CommunicatorBook {
 
   const std::map<uint64_t, Communicator>& all() const { return communicators_; }
   Communicator* find(uint64_t comm_id);
+  // Changes whenever what save() gives changes.
+  uint64_t version() const { return version_; }
   uint64_t refused() const { return refused_; }  // events that broke a rule or a bound
 
  private:
@@ -87,7 +96,9 @@ class CommunicatorBook {
   const fabric::Graph& fabric_;
   std::map<uint64_t, Communicator> communicators_;
   std::map<uint64_t, std::vector<forecast::Operation>> signatures_;  // by hosts_hash
+  std::map<std::string, size_t> count_by_host_;  // communicators by the host that announced them first
   size_t rank_count_ = 0;
+  uint64_t version_ = 0;
   uint64_t refused_ = 0;
 };
 

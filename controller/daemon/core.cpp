@@ -15,10 +15,11 @@ namespace {
 const std::vector<double> kSecondBuckets = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1};
 constexpr double kNsPerSecond = 1e9;
 constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kSavePeriodNs = 2'000'000'000;  // of what was learned; plans are saved when they are in force
 
 bool same(const drivers::Flow& a, const drivers::Flow& b) {
-  return a.flow_id == b.flow_id && a.tuple == b.tuple && a.path == b.path && a.backups == b.backups &&
-         a.release_offset_ns == b.release_offset_ns && a.pace_bps == b.pace_bps;
+  return a.flow_id == b.flow_id && a.comm_id == b.comm_id && a.tuple == b.tuple && a.path == b.path &&
+         a.backups == b.backups && a.release_offset_ns == b.release_offset_ns && a.pace_bps == b.pace_bps;
 }
 
 drivers::SwitchInfo info_of(const msg::SwitchHello& hello) {
@@ -77,7 +78,10 @@ void Core::on_window(const msg::IntentWindow& window, uint64_t now_ns) {
   if (arrival == HostBook::Arrival::kRepeated) return;
   windows_received_.Increment();
   windows_lost_.Increment(static_cast<double>(hosts_.all().find(window.host)->second.windows_lost - lost_before));
-  if (arrival == HostBook::Arrival::kRestarted && flows_.forget_host(window.host)) want(Change::kUsage, now_ns);
+  if (arrival == HostBook::Arrival::kRestarted) {
+    communicators_.on_agent_restarted(window.host);
+    if (flows_.forget_host(window.host)) want(Change::kUsage, now_ns);
+  }
   for (const msg::CommunicatorEvent& event : window.communicators) {
     const Change change = communicators_.on_event(window.host, event, now_ns);
     if (change == Change::kMembership && event.kind != msg::CommunicatorEvent::Kind::kGone) announced_ns_ = now_ns;
@@ -109,7 +113,7 @@ void Core::observe(const msg::Intent& intent, const Observation& observation) {
 
 bool Core::took_planned_paths(uint64_t comm_id, const std::vector<AddressPair>& pairs) {
   for (const AddressPair& pair : pairs) {
-    const fabric::Path* planned = planned_path(pair_key(comm_id, pair.first, pair.second));
+    const fabric::Path* planned = planned_path(pair_key(pair.first, pair.second));
     const auto flows = flows_.of_pair(comm_id, pair.first, pair.second);
     if (planned == nullptr || planned->empty() || flows.empty()) return false;  // not seen is not proven
     for (LiveFlow* flow : flows)
@@ -144,6 +148,7 @@ void Core::on_agent_hello(const msg::AgentHello& hello, uint64_t) {
 void Core::on_agent_gone(const std::string& host, uint64_t now_ns) {
   spdlog::warn("agent of host {} is gone; its flows are unmanaged until it returns", host);
   hosts_.on_gone(host, now_ns);
+  communicators_.on_agent_gone(host);
   rollout_.on_agent_gone(host, now_ns);
 }
 
@@ -158,6 +163,7 @@ void Core::on_switch_connected(const msg::SwitchHello& hello, uint64_t now_ns) {
   if (drivers::SwitchEvents* events = driver_.switch_events()) events->on_switch_connected(info_of(hello));
   ++path_epoch_;
   rolled_out_.clear();  // what could not go through this switch before may now
+  failed_.clear();
   want(Change::kUsage, now_ns);
 }
 
@@ -199,6 +205,7 @@ void Core::step(uint64_t now_ns) {
   expire(now_ns);
   if (now_ns >= plan_due_ns_) plan(now_ns);
   settle(now_ns);
+  if (communicators_.version() != saved_version_ && now_ns >= saved_ns_ + kSavePeriodNs) save(now_ns);
 }
 
 int Core::wait_ms(uint64_t now_ns, int limit) const {
@@ -249,6 +256,10 @@ void Core::plan(uint64_t now_ns) {
     announced_ns_ = 0;
     return;
   }
+  if (now_ns < retry_ns_ && std::equal(flows.begin(), flows.end(), failed_.begin(), failed_.end(), same)) {
+    want_plan(retry_ns_);  // it would fail again
+    return;
+  }
   rollout_.start(flows, now_ns);
   rolled_out_ = std::move(flows);
   ++path_epoch_;
@@ -277,7 +288,7 @@ std::vector<drivers::Flow> Core::flows_to_roll_out() const {
     const planner::FlowDemand& demand = in_force_.demands.snapshot.flows[i];
     const planner::FlowAssignment& assigned = in_force_.plan->flows[i];
     const DemandKey& key = in_force_.demands.keys[i];
-    const bool exists = key.tuple.src_port != 0;
+    const bool exists = !key.is_pair();
     if (exists && !demand.fixed.empty()) continue;  // stays where it is; nobody has to do anything
     drivers::Flow flow{.flow_id = demand.flow_id, .comm_id = demand.comm_id, .src = demand.src, .dst = demand.dst};
     flow.tuple = {demand.src, demand.dst, 0, 0, 6};
@@ -297,12 +308,13 @@ void Core::settle(uint64_t now_ns) {
     ++path_epoch_;
     if (outcome.committed && !outcome.rollback) {
       rollout_problem_.clear();
-      save();
+      save(now_ns);
     }
     if (outcome.committed) continue;
     rollout_problem_ = fmt::format("plan {} was taken back: {}", outcome.revision.number, outcome.reason);
-    rolled_out_.clear();
-    want_plan(now_ns + options_.retry_ns);
+    if (!outcome.rollback) failed_ = std::exchange(rolled_out_, {});
+    retry_ns_ = now_ns + options_.retry_ns;
+    want_plan(retry_ns_);
   }
   if (announced_ns_ != 0 && !rollout_.in_network()) {
     announcement_seconds_.Observe(static_cast<double>(monotonic_now_ns() - announced_ns_) / kNsPerSecond);
@@ -310,7 +322,9 @@ void Core::settle(uint64_t now_ns) {
   }
 }
 
-void Core::save() const {
+void Core::save(uint64_t now_ns) {
+  saved_ns_ = now_ns;
+  saved_version_ = communicators_.version();
   if (!save_) return;
   state::SavedState saved;
   saved.next_flow_id = flow_ids_.next();
@@ -333,7 +347,7 @@ void Core::restore(const state::SavedState& saved, uint64_t now_ns) {
     for (const std::string& name : flow.path)
       if (const auto link = fabric_.find_link(name)) path.push_back(*link);
     if (path.size() != flow.path.size()) continue;  // the topology file has changed: planned anew
-    const DemandKey key = {flow.comm_id, flow.tuple};
+    const DemandKey key = {flow.tuple};
     flow_ids_.restore(key, flow.flow_id);
     if (flow.tuple.src_port != 0) flows_.restore(flow.tuple, flow.bytes, now_ns);
     demands.keys.push_back(key);

@@ -105,7 +105,7 @@ class Core : public api::Receiver {
   std::vector<drivers::Flow> flows_to_roll_out() const;
   void settle(uint64_t now_ns);
   void expire(uint64_t now_ns);
-  void save() const;
+  void save(uint64_t now_ns);
 
   fabric::Graph& fabric_;
   drivers::Driver& driver_;
@@ -126,11 +126,15 @@ class Core : public api::Receiver {
 
   PlanInForce in_force_;
   std::vector<drivers::Flow> rolled_out_;  // what rollout was given last
-  std::string planning_problem_;           // of the last attempt; "" when it worked
-  std::string rollout_problem_;            // why the last plan was taken back; "" when it stands
+  std::vector<drivers::Flow> failed_;      // what was taken back last, not to be tried again before retry_ns_
+  uint64_t retry_ns_ = 0;
+  std::string planning_problem_;  // of the last attempt; "" when it worked
+  std::string rollout_problem_;   // why the last plan was taken back; "" when it stands
   uint64_t plan_due_ns_ = UINT64_MAX;
   uint64_t announced_ns_ = 0;  // when the newest communicator became complete; 0: its plan is out
   uint64_t path_epoch_ = 1;    // counts link states and rules
+  uint64_t saved_ns_ = 0;
+  uint64_t saved_version_ = 0;
   uint64_t plan_hits_ = 0;
   uint64_t plan_misses_ = 0;
 

@@ -21,33 +21,67 @@ void FlowIds::keep_only(const std::vector<DemandKey>& demands) {
   std::erase_if(ids_, [&](const auto& entry) { return !kept.contains(entry.first); });
 }
 
+namespace {
+
+constexpr size_t kMaxPlainPerHost =
+    64;  // their bytes are what hostile processes say: no host may fill the plan with them
+
+struct PairUse {
+  uint64_t comm_id = 0;  // 0: more than one
+  uint64_t bytes = 0;    // of all communicators together, which may send at the same time
+};
+
+std::map<AddressPair, PairUse> pairs_in_use(const CommunicatorBook& communicators) {
+  std::map<AddressPair, PairUse> used;
+  for (const auto& [id, communicator] : communicators.all()) {
+    if (!communicator.complete()) continue;
+    for (const auto& [pair, bytes] : communicator.pairs) {
+      const auto [use, first] = used.try_emplace(pair);
+      use->second.comm_id = first ? id : 0;
+      use->second.bytes += bytes;
+    }
+  }
+  return used;
+}
+
+// In the order of their tuples. A plain flow of a pair that is planned goes where the pair goes.
+std::vector<LiveFlow*> heaviest_plain(FlowBook& flows, const std::map<AddressPair, PairUse>& used) {
+  std::map<std::string, std::vector<LiveFlow*>> by_host;
+  for (auto& [tuple, flow] : flows.all())
+    if (FlowBook::is_plain(flow) && !used.contains({tuple.src, tuple.dst})) by_host[flow.host].push_back(&flow);
+  std::vector<LiveFlow*> kept;
+  for (auto& [host, plain] : by_host) {
+    std::stable_sort(plain.begin(), plain.end(),
+                     [](const LiveFlow* a, const LiveFlow* b) { return a->weight_bytes > b->weight_bytes; });
+    kept.insert(kept.end(), plain.begin(),
+                plain.begin() + static_cast<std::ptrdiff_t>(std::min(plain.size(), kMaxPlainPerHost)));
+  }
+  std::sort(kept.begin(), kept.end(), [](const LiveFlow* a, const LiveFlow* b) { return a->tuple < b->tuple; });
+  return kept;
+}
+
+}  // namespace
+
 Demands build_demands(const fabric::Graph& fabric, const CommunicatorBook& communicators, FlowBook& flows, FlowIds& ids,
                       const DemandRules& rules, const std::function<std::optional<fabric::Path>(LiveFlow&)>& path_of,
                       const std::function<fabric::Path(uint64_t)>& current) {
   Demands demands;
   demands.snapshot.fabric = &fabric;
   demands.snapshot.options = rules.options;
-  std::set<AddressPair> managed;
-  const auto add = [&](const DemandKey& key, uint64_t bytes, LiveFlow* live) {
+  const auto add = [&](const DemandKey& key, uint64_t comm_id, uint64_t bytes, LiveFlow* live) {
     planner::FlowDemand demand{
-        .flow_id = ids.id_of(key), .comm_id = key.comm_id, .src = key.tuple.src, .dst = key.tuple.dst, .bytes = bytes};
+        .flow_id = ids.id_of(key), .comm_id = comm_id, .src = key.tuple.src, .dst = key.tuple.dst, .bytes = bytes};
     if (live != nullptr && !rules.moves_live_flows) demand.fixed = path_of(*live).value_or(fabric::Path());
     if (demand.fixed.empty()) demand.current = current(demand.flow_id);
     demands.snapshot.flows.push_back(std::move(demand));
     demands.keys.push_back(key);
   };
-  for (const auto& [id, communicator] : communicators.all()) {
-    if (!communicator.complete()) continue;
-    for (const auto& [pair, bytes] : communicator.pairs) {
-      const auto live = flows.of_pair(id, pair.first, pair.second);
-      add(pair_key(id, pair.first, pair.second), bytes, live.empty() ? nullptr : live.front());
-      managed.insert(pair);
-    }
+  const std::map<AddressPair, PairUse> used = pairs_in_use(communicators);
+  for (const auto& [pair, use] : used) {
+    const auto live = flows.of_pair(std::nullopt, pair.first, pair.second);
+    add(pair_key(pair.first, pair.second), use.comm_id, use.bytes, live.empty() ? nullptr : live.front());
   }
-  // A plain flow between hosts whose pair is planned already goes where the pair goes.
-  for (auto& [tuple, flow] : flows.all())
-    if (FlowBook::is_plain(flow) && !managed.contains({tuple.src, tuple.dst}))
-      add({0, tuple}, flow.weight_bytes, &flow);
+  for (LiveFlow* flow : heaviest_plain(flows, used)) add({flow->tuple}, 0, flow->weight_bytes, flow);
   return demands;
 }
 

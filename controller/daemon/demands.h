@@ -16,14 +16,16 @@
 
 namespace orrery::daemon {
 
+// All connections from one NIC to another, of whatever communicators, are one demand: a switch rule or a source port
+// cannot tell them apart. A plain flow is one by its five-tuple.
 struct DemandKey {
-  uint64_t comm_id = 0;
   FiveTuple tuple;  // ports and protocol 0: all connections of the pair
+  bool is_pair() const { return tuple.src_port == 0; }
   friend auto operator<=>(const DemandKey&, const DemandKey&) = default;
 };
 
-inline DemandKey pair_key(uint64_t comm_id, const IpAddress& src, const IpAddress& dst) {
-  return {comm_id, {src, dst, 0, 0, 0}};
+inline DemandKey pair_key(const IpAddress& src, const IpAddress& dst) {
+  return {{src, dst, 0, 0, 0}};
 }
 
 class FlowIds {

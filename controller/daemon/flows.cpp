@@ -6,6 +6,7 @@
 namespace orrery::daemon {
 namespace {
 constexpr size_t kMaxFlows = 262'144;
+constexpr size_t kMaxFlowsPerHost = 16'384;
 constexpr uint64_t kDoubtNs = 5'000'000'000;
 constexpr uint64_t kMuchChanged = 4;  // times heavier or lighter
 }  // namespace
@@ -21,10 +22,11 @@ bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report,
   }
   const fabric::Nic* dst = fabric_.find_nic(report.tuple.dst);
   if (dst == nullptr || dst->host == src->host) return false;  // leaves the fabric, or never enters it
-  if (found == flows_.end() && flows_.size() >= kMaxFlows) {
+  if (found == flows_.end() && (flows_.size() >= kMaxFlows || count_by_host_[host] >= kMaxFlowsPerHost)) {
     ++refused_;
     return false;
   }
+  if (found == flows_.end()) ++count_by_host_[host];
   LiveFlow& flow = flows_[report.tuple];
   if (report.kind == msg::FlowReport::Kind::kBorn || report.tx_bytes < flow.tx_bytes)
     flow = {};  // a new connection with an old tuple
@@ -66,7 +68,7 @@ void FlowBook::restore(const FiveTuple& tuple, uint64_t weight_bytes, uint64_t n
   flow.period_start_ns = now_ns;
   flow.period_start_bytes = kPlainRealBytes;
   flow.doubtful_until_ns = now_ns + kDoubtNs;
-  flows_[tuple] = flow;
+  if (flows_.insert_or_assign(tuple, flow).second) ++count_by_host_[flow.host];
   ++doubtful_;
 }
 
@@ -87,6 +89,7 @@ bool FlowBook::expire(uint64_t now_ns) {
 
 bool FlowBook::erase(std::map<FiveTuple, LiveFlow>::iterator flow) {
   const bool plain = is_plain(flow->second);
+  --count_by_host_[flow->second.host];
   flows_.erase(flow);
   return plain;
 }
@@ -100,11 +103,12 @@ bool FlowBook::forget_host(const std::string& host) {
   return plain;
 }
 
-std::vector<LiveFlow*> FlowBook::of_pair(uint64_t comm_id, const IpAddress& src, const IpAddress& dst) {
+std::vector<LiveFlow*> FlowBook::of_pair(std::optional<uint64_t> comm_id, const IpAddress& src, const IpAddress& dst) {
   std::vector<LiveFlow*> found;
   for (auto it = flows_.lower_bound(FiveTuple{src, dst, 0, 0, 0});
        it != flows_.end() && it->first.src == src && it->first.dst == dst; ++it)
-    if (it->second.comm_id == comm_id && it->second.tx_bytes >= kRealBytes) found.push_back(&it->second);
+    if ((comm_id ? it->second.comm_id == *comm_id : it->second.comm_id != 0) && it->second.tx_bytes >= kRealBytes)
+      found.push_back(&it->second);
   std::sort(found.begin(), found.end(), [](const LiveFlow* a, const LiveFlow* b) { return a->tx_bytes > b->tx_bytes; });
   // What carries next to nothing beside the pair's largest is control traffic.
   const auto small = std::find_if(found.begin(), found.end(),

@@ -47,9 +47,8 @@ class FlowBook {
   // The same for all flows that a host reported.
   bool forget_host(const std::string& host);
 
-  // Flows from `src` to `dst` with real bytes that belong to the communicator, the one that sent most first; nothing
-  // when there is none.
-  std::vector<LiveFlow*> of_pair(uint64_t comm_id, const IpAddress& src, const IpAddress& dst);
+  // Flows from `src` to `dst` with real bytes that belong to the communicator, or to any, the one that sent most first.
+  std::vector<LiveFlow*> of_pair(std::optional<uint64_t> comm_id, const IpAddress& src, const IpAddress& dst);
   std::map<FiveTuple, LiveFlow>& all() { return flows_; }
   const std::map<FiveTuple, LiveFlow>& all() const { return flows_; }
   static bool is_plain(const LiveFlow& flow) { return flow.comm_id == 0 && flow.weight_bytes != 0; }
@@ -61,7 +60,8 @@ class FlowBook {
 
   const fabric::Graph& fabric_;
   std::map<FiveTuple, LiveFlow> flows_;  // ordered by source and destination address first
-  size_t doubtful_ = 0;                  // restored flows not yet reported or forgotten
+  std::map<std::string, size_t> count_by_host_;
+  size_t doubtful_ = 0;  // restored flows not yet reported or forgotten
   uint64_t refused_ = 0;
 };
 

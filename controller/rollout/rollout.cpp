@@ -126,13 +126,19 @@ void Rollout::on_agent_connected(const std::string& host, uint64_t now_ns) {
   HostStatus& status = hosts_[host];
   status = {};
   const Candidate* plan = told();
-  if (plan != nullptr && driver_.capabilities().applies && plan->plans.by_host.contains(host)) send_plan(host, *plan);
+  const bool concerned = plan != nullptr && driver_.capabilities().applies && plan->plans.by_host.contains(host);
+  if (concerned && send_plan(host, *plan)) return;
+  stop_waiting_for(host);  // it has nothing that it would have to acknowledge
+}
+
+void Rollout::stop_waiting_for(const std::string& host) {
+  if (unanswered_.erase(host) != 0 && unanswered_.empty() && phase_ == Phase::kHosts) commit();
 }
 
 void Rollout::on_agent_gone(const std::string& host, uint64_t now_ns) {
   now_ns_ = now_ns;
   hosts_.erase(host);
-  if (unanswered_.erase(host) != 0 && unanswered_.empty() && phase_ == Phase::kHosts) commit();
+  stop_waiting_for(host);
 }
 
 void Rollout::on_ack(const msg::Ack& ack, uint64_t now_ns) {
@@ -153,8 +159,7 @@ void Rollout::on_ack(const msg::Ack& ack, uint64_t now_ns) {
   if (!ack.accepted)
     return fail(fmt::format("host {} refused it: {}; see the log of orrery-agent there", ack.name, status.refusal),
                 now_ns);
-  unanswered_.erase(ack.name);
-  if (unanswered_.empty()) commit();
+  stop_waiting_for(ack.name);
 }
 
 void Rollout::poll(uint64_t now_ns) {

@@ -97,6 +97,7 @@ class Rollout {
   void on_network(uint64_t generation, const Status& status);
   void tell_hosts(uint64_t now_ns);
   bool send_plan(const std::string& host, const Candidate& candidate);
+  void stop_waiting_for(const std::string& host);
   void commit();
   void fail(const std::string& reason, uint64_t now_ns);
   void renew(uint64_t now_ns);

@@ -68,18 +68,17 @@ struct Cluster {
 
   // The hosts of consecutive ranks sit on different leaves.
   size_t host_of(uint32_t rank) const { return rank % 4 * 4 + rank / 4; }
-  void announce(uint64_t comm_id, uint32_t rank) {
+  // `backwards`: the ring goes the other way round, over other pairs.
+  void announce(uint64_t comm_id, uint32_t rank, bool backwards = false) {
+    const size_t at = host_of(backwards ? kHosts - 1 - rank : rank);
     msg::IntentWindow window;
     window.urgent = true;
-    window.communicators = {{.comm_id = comm_id,
-                             .rank = rank,
-                             .nranks = kHosts,
-                             .process = 1,
-                             .address = fabric.nics()[host_of(rank)].address}};
-    agents[host_of(rank)]->publish(window);
+    window.communicators = {
+        {.comm_id = comm_id, .rank = rank, .nranks = kHosts, .process = 1, .address = fabric.nics()[at].address}};
+    agents[at]->publish(window);
   }
-  void announce_all(uint64_t comm_id) {
-    for (uint32_t rank = 0; rank < kHosts; ++rank) announce(comm_id, rank);
+  void announce_all(uint64_t comm_id, bool backwards = false) {
+    for (uint32_t rank = 0; rank < kHosts; ++rank) announce(comm_id, rank, backwards);
   }
   bool all_have(const std::function<bool(const msg::HostPlan&)>& wanted) {
     return std::all_of(agents.begin(), agents.end(),
@@ -149,7 +148,7 @@ TEST_CASE("a host that refuses brings the plan before back to all, under a newer
     if (refuse) second = plan.revision;
     return refuse;
   };
-  cluster.announce_all(8);
+  cluster.announce_all(8, true);
   REQUIRE(cluster.until([&] {
     return second != 0 && cluster.all_have([&](const msg::HostPlan& plan) {
       return plan.flows.size() == 1 && plan.revision > second;

@@ -180,8 +180,45 @@ TEST_CASE_METHOD(CoreFixture, "a communicator placed like one that was learned b
   announce_all(7, {0, 4, 8, 12});
   call(7, 0, 0, ORRERY_OP_ALL_TO_ALL, 1 << 20, 0);
   pass(200);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    send(rank * 4, {.communicators = {{.kind = msg::CommunicatorEvent::Kind::kGone, .comm_id = 7, .rank = rank}}});
+  pass(200);
+  CHECK(plan().flows.empty());
   announce_all(8, {0, 4, 8, 12});
   core.step(now);
-  const auto flows = plan().flows;
-  CHECK(std::count_if(flows.begin(), flows.end(), [](const auto& flow) { return flow.comm_id == 8; }) == 12);
+  CHECK(plan().flows.size() == 12);
+}
+
+TEST_CASE_METHOD(CoreFixture, "what was learned is saved also when the plan stays the same") {
+  announce_all(7, {0, 4, 8, 12});
+  pass(100);
+  const size_t saves = saved.size();
+  call(7, 0, 0, ORRERY_OP_ALL_REDUCE, 1 << 20, 0);
+  pass(3000);
+  REQUIRE(saved.size() == saves + 1);
+  CHECK(saved.back().signatures.size() == 1);
+  pass(3000);
+  CHECK(saved.size() == saves + 1);
+}
+
+TEST_CASE_METHOD(
+    CoreFixture,
+    "when the agent of the observed rank restarts, its count begins again; when it is gone, another rank is observed") {
+  start_job(*this);
+  train(*this, 10);
+  sequences.erase(host(0));
+  send(0, {.agent_start_tai_ns = 9});
+  send(0, {.intents = {{.comm_id = 7,
+                        .rank = 0,
+                        .op = ORRERY_OP_ALL_REDUCE,
+                        .bytes = 1 << 20,
+                        .called_tai_ns = 1'200'000'000,
+                        .sequence = 0}},
+           .agent_start_tai_ns = 9});
+  CHECK(jobs().at(0).collectives == 11);
+  call(7, 1, 4, ORRERY_OP_ALL_REDUCE, 1 << 20, 10);  // the other rank's view of it
+  CHECK(jobs().at(0).collectives == 11);
+  disconnect(0);
+  call(7, 1, 4, ORRERY_OP_ALL_REDUCE, 1 << 20, 11, 0xffffffff, 1'220'000'000);
+  CHECK(jobs().at(0).collectives == 12);
 }

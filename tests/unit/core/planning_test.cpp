@@ -206,3 +206,63 @@ TEST_CASE_METHOD(CoreFixture,
   CHECK(first->windows == 2);
   CHECK(first->windows_lost == 3);
 }
+
+TEST_CASE_METHOD(CoreFixture,
+                 "communicators that use the same pair share its flow, which then belongs to none of them alone") {
+  announce_all(7, {0, 4});
+  pass(100);
+  const auto before = plan().flows;
+  announce_all(8, {0, 4});
+  pass(100);
+  const auto shared = plan().flows;
+  REQUIRE(shared.size() == before.size());
+  for (size_t i = 0; i < before.size(); ++i) {
+    CHECK(before[i].comm_id == 7);
+    CHECK(shared[i].comm_id == 0);
+    CHECK(shared[i].flow_id == before[i].flow_id);
+    CHECK(shared[i].path == before[i].path);
+    CHECK(shared[i].bytes_per_round == 2 * before[i].bytes_per_round);
+  }
+  CHECK(agents.last_plan(host(0)).flows.at(0).comm_id == 0);
+}
+
+TEST_CASE_METHOD(CoreFixture,
+                 "a host without part in a communicator cannot bring it down, a member can begin it anew") {
+  announce_all(7, {0, 4});
+  pass(100);
+  announce(7, 0, 8, 3);
+  CHECK(jobs().at(0).nranks == 2);
+  announce(7, 0, 4, 3);
+  CHECK(jobs().at(0).nranks == 3);
+  CHECK(jobs().at(0).announced == 1);
+}
+
+TEST_CASE_METHOD(CoreFixture, "no host fills the plan with plain flows or the books with communicators") {
+  for (uint16_t port = 1; port <= 200; ++port) flow(0, tuple(0, 12, port), 0, 2 << 20);
+  pass(100);
+  CHECK(plan().flows.size() == 64);
+  msg::IntentWindow window;
+  for (uint64_t id = 1; id <= 5000; ++id)
+    window.communicators.push_back({.comm_id = id, .nranks = 2, .address = address(0)});
+  send(0, window);
+  CHECK(jobs().size() == 4096);
+  announce_all(9999, {4, 8});
+  core.step(now);
+  CHECK(jobs().size() == 4097);
+}
+
+TEST_CASE_METHOD(CoreFixture,
+                 "a plan that failed is not tried again because bytes grew, but a different one is tried at once") {
+  announce_all(7, {0, 4});
+  core.step(now);
+  const auto refused = agents.last_plan(host(4));
+  core.on_agent_ack({.name = host(4), .term = refused.term, .revision = refused.revision, .accepted = false}, now);
+  core.step(now);
+  const size_t plans = driver.applied.size();
+  call(7, 0, 0, ORRERY_OP_ALL_REDUCE, 1 << 24, 0);
+  pass(1000);
+  CHECK(driver.applied.size() == plans);
+  announce_all(8, {8, 12});
+  core.step(now);
+  CHECK(driver.applied.size() == plans + 1);
+}

@@ -189,6 +189,25 @@ TEST_CASE_METHOD(Fixture, "an agent that returns gets the plan in force at once;
   CHECK(rollout.take_outcomes().back().committed);
 }
 
+TEST_CASE_METHOD(Fixture, "an agent that returns with nothing left to do is not waited for") {
+  commit({flow(1), flow(2)});
+  const drivers::Revision revision = rollout.start({flow(1)}, now);
+  ack("h1", revision);
+  CHECK_FALSE(rollout.settled());
+  rollout.on_agent_connected("h2", now);
+  CHECK(rollout.settled());
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "after a stall longer than the lease the plan is sent again, because everybody has dropped it") {
+  commit({flow(1)});
+  rollout.poll(now);
+  const auto sent = agents.plans.size();
+  rollout.poll(now + 10'000 * kMs);
+  CHECK(agents.plans.size() == sent + 1);
+  CHECK(driver.applied.size() == 2);
+}
+
 TEST_CASE_METHOD(Fixture, "leases are renewed once a second, for the network and for the hosts that have flows") {
   const drivers::Revision revision = commit({flow(1)});
   rollout.poll(now);
