@@ -9,14 +9,15 @@
 
 namespace orrery::state {
 namespace {
-constexpr uint64_t kSecondNs = 1'000'000'000;
-}
+// Two starts without a file that remembers the term are never as near to each other.
+constexpr uint64_t kTermNs = 1'000'000;
+}  // namespace
 
 Store::Store() = default;
 
 std::unique_ptr<Store> Store::open(const std::string& path) {
   std::unique_ptr<Store> store(new Store());
-  store->term_ = tai_now_ns() / kSecondNs;
+  store->term_ = tai_now_ns() / kTermNs;
   if (path.empty()) return store;
   if (Status started = store->start(path); !started) {
     store->database_.reset();
