@@ -13,8 +13,9 @@ namespace {
 constexpr uint32_t kWrongInARow = 4;  // operations after which a sequence is given up
 constexpr uint32_t kRecent = 64;      // predictions that confidence looks back on
 constexpr double kLeastHalfWindow_ns = 100'000;
-constexpr double kLongest_ns = 1e18;  // times beyond it (30 years) come from a broken clock
-constexpr double kDeviations = 4;     // half a window, as in TCP's retransmission timer (RFC 6298)
+constexpr uint64_t kClockStep_ns = 1'000'000'000;  // back in time by more than it: the clock was set
+constexpr double kLongest_ns = 1e18;               // times beyond it (30 years) come from a broken clock
+constexpr double kDeviations = 4;                  // half a window, as in TCP's retransmission timer (RFC 6298)
 
 uint64_t whole_ns(double ns) {
   return static_cast<uint64_t>(std::clamp(ns, 0.0, kLongest_ns));
@@ -67,10 +68,15 @@ struct Forecaster::History {
 };
 
 std::optional<bool> Forecaster::History::observe(const Operation& operation, uint64_t start_ns) {
+  const bool clock_set_back = last_start_ns > kClockStep_ns && start_ns < last_start_ns - kClockStep_ns;
+  if (clock_set_back) {
+    last_start_ns = start_ns;  // no gap can be told, neither to learn from nor to be right about
+    in_step = false;
+  }
   start_ns = std::max(start_ns, last_start_ns);
   std::optional<bool> held;
   if (!sequence.empty()) {
-    held = follow(operation, start_ns);
+    held = follow(operation, start_ns) && !clock_set_back;
     record(*held);
   }
   finder.push({operation, start_ns});
@@ -131,7 +137,8 @@ void Forecaster::History::learn_sequence() {
     const uint32_t back = *period - 1 - at;
     const auto gap = [&](uint32_t from) {
       if (from + 1 >= finder.size()) return -1.0;
-      return static_cast<double>(finder.recent(from).start_ns - finder.recent(from + 1).start_ns);
+      const uint64_t start = finder.recent(from).start_ns, before = finder.recent(from + 1).start_ns;
+      return start < before ? 0.0 : static_cast<double>(start - before);
     };
     const double last = gap(back), before = gap(back + *period);
     const double mean = before < 0 ? last : (last + before) / 2;
@@ -148,14 +155,16 @@ void Forecaster::History::learn_sequence() {
 std::optional<Prediction> Forecaster::History::predict() const {
   if (sequence.empty()) return std::nullopt;
   const Step& step = sequence[next];
-  Prediction prediction{.next = step.operation};
-  prediction.window_start_ns = after(last_start_ns, step.gap_ns - step.half_window_ns());
-  prediction.window_end_ns = after(last_start_ns, step.gap_ns + step.half_window_ns());
   double period = 0, variance = 0;
   for (const Step& each : sequence) {
     period += each.gap_ns;
     variance += each.deviation_ns * each.deviation_ns;
   }
+  Prediction prediction{.next = step.operation};
+  // A window wider than the period holds a start whatever comes: it would forecast nothing and always be right.
+  const double half_window = std::min(step.half_window_ns(), std::max(period / 2, kLeastHalfWindow_ns));
+  prediction.window_start_ns = after(last_start_ns, step.gap_ns - half_window);
+  prediction.window_end_ns = after(last_start_ns, step.gap_ns + half_window);
   prediction.period_ns = whole_ns(period);
   prediction.jitter_ns = whole_ns(std::sqrt(variance));
   if (recent_count > 0) {

@@ -46,7 +46,8 @@ class Forecaster {
   Forecaster& operator=(Forecaster&&) noexcept;
 
   // One call per collective of a communicator (the first rank's report counts). A `start_ns` before the last one counts
-  // as that. Returns whether it came as predicted; nothing while there was no prediction.
+  // as that; one more than a second before is of a clock that was set, and as predicted in no case. Returns whether it
+  // came as predicted; nothing while there was no prediction.
   std::optional<bool> observe(uint64_t comm_id, const Operation& operation, uint64_t start_ns);
   std::optional<Prediction> predict(uint64_t comm_id) const;
   Score score(uint64_t comm_id) const;

@@ -189,3 +189,34 @@ TEST_CASE("the communicator not heard of for longest goes when there are too man
   CHECK(!forecaster.predict(1));
   CHECK(forecaster.predict(2));
 }
+
+TEST_CASE("starts at random are not called as predicted: a window is never wider than the period") {
+  std::mt19937 random(63);
+  std::exponential_distribution<double> gap(1.0 / 20e6);
+  Forecaster forecaster;
+  double now = 1e9;
+  for (int at = 0; at < 3000; ++at) {
+    now += gap(random);
+    forecaster.observe(1, operation('a'), static_cast<uint64_t>(now));
+    if (const auto prediction = forecaster.predict(1))
+      REQUIRE(prediction->window_end_ns - prediction->window_start_ns <=
+              std::max<uint64_t>(prediction->period_ns, 200'000) + 2);
+  }
+  const Score score = forecaster.score(1);
+  CHECK(static_cast<double>(score.hits) < 0.6 * static_cast<double>(score.hits + score.misses));
+}
+
+TEST_CASE("one start from a broken clock does not make every later one right") {
+  Feed feed;
+  feed(repeated("ab", 20));
+  const uint64_t real_ns = feed.now_ns;
+  feed("a", uint64_t{1} << 60);
+  feed.now_ns = real_ns + 10 * kMillisecond;
+  CHECK(feed("b") == std::vector<bool>{false});
+  CHECK(feed(repeated("ab", 10)).size() == 20);
+  const auto prediction = feed.forecaster.predict(7);
+  CHECK(prediction->window_start_ns > feed.now_ns);
+  feed("a", 1);  // far too early
+  CHECK(feed.forecaster.predict(7)->confidence < 1);
+  CHECK(feed("b", 0) == std::vector<bool>{false});
+}
