@@ -126,6 +126,7 @@ void EbpfDriver::finish(Status outcome) {
 void EbpfDriver::commit() {
   std::erase_if(pending_->plan.rules, [](const auto& entry) { return entry.second.empty(); });
   committed_ = std::move(pending_->plan);
+  look_who_is_there();
   to_refresh_.clear();
   std::set<RuleKey> used;
   for (const auto& [at, rules] : committed_->compiled)
@@ -185,6 +186,7 @@ void EbpfDriver::poll(uint64_t now_ns) {
 }
 
 void EbpfDriver::on_switch_connected(const SwitchInfo& info) {
+  look_who_is_there();
   if (pending_ && pending_->plan.rules.contains(info.name)) {
     const auto& plan = pending_->plan;
     if (link_.send_rules(info.name, {plan.revision, plan.lease_ns, plan.rules.find(info.name)->second}))
@@ -195,6 +197,7 @@ void EbpfDriver::on_switch_connected(const SwitchInfo& info) {
 }
 
 void EbpfDriver::on_switch_gone(std::string_view name) {
+  look_who_is_there();
   if (!pending_ || !pending_->waiting.contains(name)) return;
   roll_back({ErrorCode::kUnavailable,
              fmt::format("switch {} went away before it took its rules; the previous rules are back", name)});
@@ -211,13 +214,25 @@ void EbpfDriver::on_switch_ack(const SwitchAck& ack) {
   }
 }
 
+const CompiledPlan& EbpfDriver::rules_at(fabric::NodeId at) const {
+  static const CompiledPlan kNoRules;
+  return has_agent_.contains(at) ? committed_->compiled : kNoRules;
+}
+
+void EbpfDriver::look_who_is_there() {
+  has_agent_.clear();
+  for (const auto& info : link_.connected())
+    if (const auto node = fabric_.find_node(info.name)) has_agent_.insert(*node);
+}
+
 std::optional<fabric::Path> EbpfDriver::path_of(const FiveTuple& tuple) const {
   const auto *src = fabric_.find_nic(tuple.src), *dst = fabric_.find_nic(tuple.dst);
   if (!committed_ || !src || !dst || src == dst) return std::nullopt;
   fabric::Path path{src->uplink};
   bool ruled = false;
   while (fabric_.link(path.back()).to != dst->host) {
-    const auto hop = next_hop(fabric_, committed_->compiled, fabric_.link(path.back()).to, tuple, *dst);
+    const fabric::NodeId at = fabric_.link(path.back()).to;
+    const auto hop = next_hop(fabric_, rules_at(at), at, tuple, *dst);
     ruled |= hop.rule != nullptr;
     if (!hop.egress || path.size() > fabric_.nodes().size()) return std::nullopt;
     path.push_back(*hop.egress);
@@ -228,7 +243,7 @@ std::optional<fabric::Path> EbpfDriver::path_of(const FiveTuple& tuple) const {
 std::optional<std::string> EbpfDriver::decided_by(fabric::NodeId at, const FiveTuple& tuple) const {
   const auto* dst = fabric_.find_nic(tuple.dst);
   if (!committed_ || !dst) return std::nullopt;
-  const auto hop = next_hop(fabric_, committed_->compiled, at, tuple, *dst);
+  const auto hop = next_hop(fabric_, rules_at(at), at, tuple, *dst);
   if (!hop.rule || !hop.egress) return std::nullopt;
   const auto id = rule_ids_.at({hop.rule->match, hop.rule->mask});
   if (*hop.egress == hop.rule->egress) return fmt::format("rule {}", id);

@@ -67,6 +67,9 @@ class EbpfDriver final : public Driver, public SwitchEvents {
   Status send_pending();
   // Without this switch some flow of the plan would leave its path; else only answers would.
   bool is_needed(const Plan& plan, std::string_view name) const;
+  // The committed rules if the switch can be relied on to have them: without its agent their lease ends, unheard.
+  const CompiledPlan& rules_at(fabric::NodeId at) const;
+  void look_who_is_there();
   void commit();
   void roll_back(const Error& reason);
   void send(const std::string& name, const Plan& plan);
@@ -76,6 +79,7 @@ class EbpfDriver final : public Driver, public SwitchEvents {
   SwitchLink& link_;
   std::optional<Plan> committed_;
   std::optional<Pending> pending_;
+  std::set<fabric::NodeId> has_agent_;             // switches that are connected
   std::set<std::string, std::less<>> to_refresh_;  // switches that lost the committed rules
   // A match keeps its rule id for as long as some plan has it, so that counters and explanations go on across plans.
   std::map<RuleKey, uint32_t> rule_ids_;

@@ -257,6 +257,20 @@ TEST_CASE("withdrawing frees every switch and ends a plan that waits") {
   CHECK(s.link.leases.empty());
 }
 
+TEST_CASE("rules of a switch whose agent is gone are not counted on: no lease reaches it") {
+  Setup s;
+  const auto flow = s.flow("h1", "h5", 2);
+  s.commit(1, {flow});
+  REQUIRE(s.driver.path_of(connection(flow)) == flow.path);
+  s.link.away.insert("leaf1");
+  s.driver.on_switch_gone("leaf1");
+  CHECK(!s.driver.path_of(connection(flow)));
+  CHECK(!s.driver.decided_by(*s.graph.find_node("leaf1"), connection(flow)));
+  s.link.away.clear();
+  s.driver.on_switch_connected({.name = "leaf1"});
+  CHECK(s.driver.path_of(connection(flow)) == flow.path);
+}
+
 TEST_CASE("the driver knows which path a tuple takes and which rule decides, under the same rule id in the next plan") {
   Setup s;
   const auto flow = s.flow("h1", "h5", 2);
