@@ -207,7 +207,20 @@ void Api::on_agent_hello(const std::string& identity, const msg::AgentHello& hel
       static_cast<void>(sockets_.agents.send_to(identity, *body));
     return;
   }
-  if (agent_peers_.hello(identity, hello.host, now_ns))
+  if (agent_peers_.was_replaced(identity, hello.host)) {
+    const std::string reason = complain(
+        hello.host + " twice",
+        fmt::format("two agents call themselves host '{}'; the older one is refused: stop one, or correct agent.host",
+                    hello.host),
+        now_ns);
+    if (const auto body = msg::encode(msg::ControllerMessage(msg::Refused{reason})))
+      static_cast<void>(sockets_.agents.send_to(identity, *body));
+    return;
+  }
+  const std::string before(agent_peers_.name_of(identity));
+  const bool anew = agent_peers_.hello(identity, hello.host, now_ns);
+  if (!before.empty() && before != hello.host) receiver.on_agent_gone(before, now_ns);
+  if (anew)
     receiver.on_agent_connected(hello, now_ns);
   else
     receiver.on_agent_hello(hello, now_ns);
@@ -247,7 +260,20 @@ void Api::on_switch_hello(const std::string& identity, const msg::SwitchHello& h
       static_cast<void>(sockets_.switches.send_to(identity, *body));
     return;
   }
+  if (switch_peers_.was_replaced(identity, hello.switch_name)) {
+    const std::string reason =
+        complain(hello.switch_name + " twice",
+                 fmt::format("two agents call themselves switch '{}'; the older one is refused: stop one, or correct "
+                             "the name it was started with",
+                             hello.switch_name),
+                 now_ns);
+    if (const auto body = msg::encode(msg::SwitchCommand(msg::Refused{reason})))
+      static_cast<void>(sockets_.switches.send_to(identity, *body));
+    return;
+  }
+  const std::string before(switch_peers_.name_of(identity));
   const bool anew = switch_peers_.hello(identity, hello.switch_name, now_ns);
+  if (!before.empty() && before != hello.switch_name) receiver.on_switch_gone(before, now_ns);
   switch_channel_->remember(switch_info(hello));
   if (anew)
     receiver.on_switch_connected(hello, now_ns);

@@ -1,5 +1,7 @@
 #include "controller/api/peers.h"
 
+#include <utility>
+
 namespace orrery::api {
 
 bool Peers::hello(const std::string& identity, const std::string& name, uint64_t now_ns) {
@@ -12,11 +14,16 @@ bool Peers::hello(const std::string& identity, const std::string& name, uint64_t
   const bool anew = peer.identity != identity;
   if (anew) {
     name_by_identity_.erase(peer.identity);
-    peer.identity = identity;
+    peer.replaced = std::exchange(peer.identity, identity);
     name_by_identity_[identity] = name;
   }
   peer.seen_ns = now_ns;
   return anew;
+}
+
+bool Peers::was_replaced(const std::string& identity, std::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found != by_name_.end() && found->second.replaced == identity && found->second.identity != identity;
 }
 
 std::string_view Peers::name_of(const std::string& identity) const {

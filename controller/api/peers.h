@@ -14,6 +14,8 @@ class Peers {
  public:
   // Whether the name is connected anew: unknown before, or now under another identity.
   bool hello(const std::string& identity, const std::string& name, uint64_t now_ns);
+  // Whether another connection took this one's name and holds it still: two programs go by one name.
+  bool was_replaced(const std::string& identity, std::string_view name) const;
   // "" when the identity has not said hello.
   std::string_view name_of(const std::string& identity) const;
   // Null when the name is not connected.
@@ -25,6 +27,7 @@ class Peers {
  private:
   struct Peer {
     std::string identity;
+    std::string replaced;  // identity before this one
     uint64_t seen_ns = 0;
   };
   std::map<std::string, Peer, std::less<>> by_name_;

@@ -47,3 +47,15 @@ TEST_CASE("senders beyond the bound share one count, so that memory is bounded")
   CHECK_FALSE(limit.admit("a third", kSecond));
   CHECK(limit.admit("peer 0", kSecond));
 }
+
+TEST_CASE("of two programs with one name the older is known as replaced until the newer is gone") {
+  Peers peers;
+  peers.hello("id-1", "h1", 0);
+  CHECK_FALSE(peers.was_replaced("id-1", "h1"));
+  peers.hello("id-2", "h1", kSecond);
+  CHECK(peers.was_replaced("id-1", "h1"));
+  CHECK_FALSE(peers.was_replaced("id-2", "h1"));
+  CHECK_FALSE(peers.was_replaced("id-3", "h1"));
+  peers.expire(5 * kSecond, 3 * kSecond);
+  CHECK_FALSE(peers.was_replaced("id-1", "h1"));
+}
