@@ -90,6 +90,10 @@ Change CommunicatorBook::announce(const std::string& host, const msg::Communicat
   communicator.nranks = event.nranks;
   communicator.seen_ns = now_ns;
   if (communicator.ranks.contains(event.rank)) return Change::kNone;  // stated again
+  if (rank_count_ >= kMaxRanksTogether) {
+    ++refused_;
+    return Change::kNone;
+  }
   communicator.ranks[event.rank] = {event.address, host};
   ++rank_count_;
   if (!communicator.complete()) return Change::kNone;

@@ -16,6 +16,7 @@ const std::vector<double> kSecondBuckets = {0.0001, 0.0003, 0.001, 0.003, 0.01, 
 constexpr double kNsPerSecond = 1e9;
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kSavePeriodNs = 2'000'000'000;  // of what was learned; plans are saved when they are in force
+constexpr uint64_t kExpireNs = 100 * kNsPerMs;
 
 bool same(const drivers::Flow& a, const drivers::Flow& b) {
   return a.flow_id == b.flow_id && a.comm_id == b.comm_id && a.tuple == b.tuple && a.path == b.path &&
@@ -77,10 +78,12 @@ void Core::on_window(const msg::IntentWindow& window, uint64_t now_ns) {
   const HostBook::Arrival arrival = hosts_.on_window(window, tai_now_ns());
   if (arrival == HostBook::Arrival::kRepeated) return;
   windows_received_.Increment();
-  windows_lost_.Increment(static_cast<double>(hosts_.all().find(window.host)->second.windows_lost - lost_before));
+  const uint64_t lost = hosts_.all().find(window.host)->second.windows_lost - lost_before;
+  windows_lost_.Increment(static_cast<double>(lost));
+  if (lost != 0) flows_.doubt_host(window.host, now_ns);  // the end of some may have been in a lost window
   if (arrival == HostBook::Arrival::kRestarted) {
     communicators_.on_agent_restarted(window.host);
-    if (flows_.forget_host(window.host)) want(Change::kUsage, now_ns);
+    if (flows_.forget_hosts({window.host})) want(Change::kUsage, now_ns);
   }
   for (const msg::CommunicatorEvent& event : window.communicators) {
     const Change change = communicators_.on_event(window.host, event, now_ns);
@@ -104,6 +107,7 @@ void Core::observe(const msg::Intent& intent, const Observation& observation) {
       forecaster_.observe(intent.comm_id, {intent.op, intent.bytes, intent.peer}, intent.called_tai_ns);
   if (!as_forecast) return;  // nothing was forecast: neither hit nor miss
   (*as_forecast ? forecast_hits_ : forecast_misses_).Increment();
+  if (observation.pairs.empty()) return;  // uses no link, as far as is known: no plan can be right or wrong about it
   const bool hit = *as_forecast && took_planned_paths(intent.comm_id, observation.pairs);
   ++(hit ? plan_hits_ : plan_misses_);
   (hit ? hits_metric_ : misses_metric_).Increment();
@@ -113,7 +117,10 @@ void Core::observe(const msg::Intent& intent, const Observation& observation) {
 
 bool Core::took_planned_paths(uint64_t comm_id, const std::vector<AddressPair>& pairs) {
   for (const AddressPair& pair : pairs) {
-    const fabric::Path* planned = planned_path(pair_key(pair.first, pair.second));
+    const DemandKey key = pair_key(pair.first, pair.second);
+    if (in_force_.demands.adopted.contains(key))
+      return false;  // the plan follows the flow there, not the flow the plan
+    const fabric::Path* planned = planned_path(key);
     const auto flows = flows_.of_pair(comm_id, pair.first, pair.second);
     if (planned == nullptr || planned->empty() || flows.empty()) return false;  // not seen is not proven
     for (LiveFlow* flow : flows)
@@ -215,14 +222,15 @@ int Core::wait_ms(uint64_t now_ns, int limit) const {
 }
 
 void Core::expire(uint64_t now_ns) {
+  if (now_ns < expired_ns_ + kExpireNs) return;  // it looks at every flow and rank
+  expired_ns_ = now_ns;
   std::vector<std::string> lost;  // gone for a lease after the one in which it was silent
   for (const auto& [name, host] : hosts_.all())
     if (!host.connected && now_ns >= host.gone_since_ns + options_.rollout.lease_ns) lost.push_back(name);
   const std::vector<uint64_t> ended = communicators_.expire(now_ns, lost);
   for (const uint64_t id : ended) forecaster_.forget(id);
-  if (!ended.empty() || flows_.expire(now_ns)) want(Change::kUsage, now_ns);
-  for (const std::string& host : lost)
-    if (flows_.forget_host(host)) want(Change::kUsage, now_ns);
+  const bool doubts_ended = flows_.expire(now_ns), left = flows_.forget_hosts(lost);
+  if (!ended.empty() || doubts_ended || left) want(Change::kUsage, now_ns);
 }
 
 void Core::plan(uint64_t now_ns) {
@@ -240,6 +248,7 @@ void Core::plan(uint64_t now_ns) {
   };
   Demands demands = build_demands(
       fabric_, communicators_, flows_, flow_ids_, rules, [this](LiveFlow& flow) { return path_of(flow); }, current);
+  find_adopted(demands);
   const uint64_t begin_ns = monotonic_now_ns();
   auto made = cache_.plan(demands.snapshot);
   const uint64_t planning_ns = monotonic_now_ns() - begin_ns;
@@ -263,6 +272,16 @@ void Core::plan(uint64_t now_ns) {
   rollout_.start(flows, now_ns);
   rolled_out_ = std::move(flows);
   ++path_epoch_;
+}
+
+void Core::find_adopted(Demands& demands) const {
+  for (size_t i = 0; i < demands.keys.size(); ++i) {
+    const fabric::Path& fixed = demands.snapshot.flows[i].fixed;
+    if (fixed.empty()) continue;
+    const fabric::Path* planned = planned_path(demands.keys[i]);
+    const bool chosen = planned != nullptr && *planned == fixed && !in_force_.demands.adopted.contains(demands.keys[i]);
+    if (!chosen) demands.adopted.insert(demands.keys[i]);
+  }
 }
 
 void Core::adopt(Demands demands, std::shared_ptr<const planner::Plan> plan, uint64_t planning_ns) {

@@ -101,6 +101,8 @@ class Core : public api::Receiver {
   const fabric::Path* planned_path(const DemandKey& key) const;
   std::optional<fabric::Path> path_of(LiveFlow& flow);
   void plan(uint64_t now_ns);
+  // Marks the flows that are fixed elsewhere than the plan in force sent them.
+  void find_adopted(Demands& demands) const;
   void adopt(Demands demands, std::shared_ptr<const planner::Plan> plan, uint64_t planning_ns);
   std::vector<drivers::Flow> flows_to_roll_out() const;
   void settle(uint64_t now_ns);
@@ -132,7 +134,8 @@ class Core : public api::Receiver {
   std::string rollout_problem_;   // why the last plan was taken back; "" when it stands
   uint64_t plan_due_ns_ = UINT64_MAX;
   uint64_t announced_ns_ = 0;  // when the newest communicator became complete; 0: its plan is out
-  uint64_t path_epoch_ = 1;    // counts link states and rules
+  uint64_t expired_ns_ = 0;
+  uint64_t path_epoch_ = 1;  // counts link states and rules
   uint64_t saved_ns_ = 0;
   uint64_t saved_version_ = 0;
   uint64_t plan_hits_ = 0;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -45,6 +46,8 @@ class FlowIds {
 struct Demands {
   planner::Snapshot snapshot;
   std::vector<DemandKey> keys;  // of snapshot.flows, in order
+  // Of flows fixed on a path that no plan chose for them. Filled by Core, which knows the plan before.
+  std::set<DemandKey> adopted;
 };
 
 struct DemandRules {

@@ -8,7 +8,8 @@ namespace {
 constexpr size_t kMaxFlows = 262'144;
 constexpr size_t kMaxFlowsPerHost = 16'384;
 constexpr uint64_t kDoubtNs = 5'000'000'000;
-constexpr uint64_t kMuchChanged = 4;  // times heavier or lighter
+constexpr uint64_t kLostReportNs = 60'000'000'000;  // longer than training pauses: a flow that rests says nothing
+constexpr uint64_t kMuchChanged = 4;                // times heavier or lighter
 }  // namespace
 
 bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report, uint64_t now_ns) {
@@ -28,9 +29,9 @@ bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report,
   }
   if (found == flows_.end()) ++count_by_host_[host];
   LiveFlow& flow = flows_[report.tuple];
+  const bool was_plain = is_plain(flow);
   if (report.kind == msg::FlowReport::Kind::kBorn || report.tx_bytes < flow.tx_bytes)
     flow = {};  // a new connection with an old tuple
-  const bool was_plain = is_plain(flow);
   flow.tuple = report.tuple;
   flow.host = host;
   flow.doubtful_until_ns = 0;
@@ -94,13 +95,22 @@ bool FlowBook::erase(std::map<FiveTuple, LiveFlow>::iterator flow) {
   return plain;
 }
 
-bool FlowBook::forget_host(const std::string& host) {
+bool FlowBook::forget_hosts(const std::vector<std::string>& hosts) {
   bool plain = false;
+  if (hosts.empty()) return plain;
   for (auto it = flows_.begin(); it != flows_.end();) {
     const auto flow = it++;
-    if (flow->second.host == host) plain |= erase(flow);
+    if (std::binary_search(hosts.begin(), hosts.end(), flow->second.host)) plain |= erase(flow);
   }
   return plain;
+}
+
+void FlowBook::doubt_host(const std::string& host, uint64_t now_ns) {
+  for (auto& [tuple, flow] : flows_) {
+    if (flow.host != host || flow.doubtful_until_ns != 0) continue;
+    flow.doubtful_until_ns = now_ns + kLostReportNs;
+    ++doubtful_;
+  }
 }
 
 std::vector<LiveFlow*> FlowBook::of_pair(std::optional<uint64_t> comm_id, const IpAddress& src, const IpAddress& dst) {

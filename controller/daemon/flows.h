@@ -26,7 +26,8 @@ struct LiveFlow {
   // Cache of the path it takes, valid for one epoch of link states and rules.
   std::optional<fabric::Path> path;
   uint64_t path_epoch = 0;
-  uint64_t doubtful_until_ns = 0;  // not 0: known from the last run only, gone unless reported by then
+  uint64_t doubtful_until_ns = 0;  // not 0: may have ended unheard (before a restart, in a lost window): gone unless
+                                   // reported by then
 };
 
 class FlowBook {
@@ -42,10 +43,12 @@ class FlowBook {
   bool on_report(const std::string& host, const msg::FlowReport& report, uint64_t now_ns);
   // A plain flow that the plan of the last run had.
   void restore(const FiveTuple& tuple, uint64_t weight_bytes, uint64_t now_ns);
-  // Forgets restored flows that nobody reports. Whether there were any.
+  // Forgets doubtful flows that nobody reports. Whether there were plain ones among them.
   bool expire(uint64_t now_ns);
-  // The same for all flows that a host reported.
-  bool forget_host(const std::string& host);
+  // The same for all flows that these hosts, sorted by name, reported.
+  bool forget_hosts(const std::vector<std::string>& hosts);
+  // Reports of the host were lost: flows it says nothing of for a minute are gone.
+  void doubt_host(const std::string& host, uint64_t now_ns);
 
   // Flows from `src` to `dst` with real bytes that belong to the communicator, or to any, the one that sent most first.
   std::vector<LiveFlow*> of_pair(std::optional<uint64_t> comm_id, const IpAddress& src, const IpAddress& dst);
@@ -61,7 +64,7 @@ class FlowBook {
   const fabric::Graph& fabric_;
   std::map<FiveTuple, LiveFlow> flows_;  // ordered by source and destination address first
   std::map<std::string, size_t> count_by_host_;
-  size_t doubtful_ = 0;  // restored flows not yet reported or forgotten
+  size_t doubtful_ = 0;  // at least as many as there are; exact after expire()
   uint64_t refused_ = 0;
 };
 

@@ -3,6 +3,10 @@
 #include <algorithm>
 
 namespace orrery::daemon {
+namespace {
+// Without a window for so long, an agent that seems to have started earlier is a new one on a clock that was set back.
+constexpr uint64_t kSilentNs = 2'000'000'000;
+}  // namespace
 
 HostBook::HostBook(const fabric::Graph& fabric, uint64_t now_ns) {
   for (const fabric::Node& node : fabric.nodes())
@@ -13,7 +17,8 @@ HostBook::Arrival HostBook::on_window(const msg::IntentWindow& window, uint64_t 
   HostRecord& host = hosts_[window.host];
   Arrival arrival = Arrival::kNext;
   if (window.agent_start_tai_ns != host.agent_start_tai_ns) {
-    if (window.agent_start_tai_ns < host.agent_start_tai_ns)
+    const bool silent = now_tai_ns > host.last_window_tai_ns + kSilentNs;
+    if (window.agent_start_tai_ns < host.agent_start_tai_ns && !silent)
       return Arrival::kRepeated;  // of an agent that has been replaced
     arrival = Arrival::kRestarted;
     host.agent_start_tai_ns = window.agent_start_tai_ns;
@@ -24,6 +29,7 @@ HostBook::Arrival HostBook::on_window(const msg::IntentWindow& window, uint64_t 
   host.last_sequence = window.sequence;
   ++host.windows;
   host.last_seen_tai_ns = now_tai_ns;
+  host.last_window_tai_ns = now_tai_ns;
   host.losses = window.losses;
   host.clock = window.clock;
   return arrival;

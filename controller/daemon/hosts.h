@@ -22,6 +22,7 @@ struct HostRecord {
   uint64_t windows_lost = 0;   // gaps in the sequence
   uint64_t last_sequence = 0;  // of this agent start
   uint64_t agent_start_tai_ns = 0;
+  uint64_t last_window_tai_ns = 0;
   msg::Losses losses;
   msg::ClockState clock;
 };

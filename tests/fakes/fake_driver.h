@@ -19,6 +19,7 @@ class FakeDriver : public drivers::Driver, public drivers::SwitchEvents {
   };
   drivers::Capabilities capable{.exact_path = true, .moves_live_flows = true};
   bool answer_at_once = true;
+  bool steers_network = true;  // false: switches hash, as under the entropy driver
   std::set<uint64_t> refused_flows;
   std::vector<Applied> applied;
   std::vector<drivers::Revision> renewed;
@@ -40,7 +41,7 @@ class FakeDriver : public drivers::Driver, public drivers::SwitchEvents {
   void withdraw() override { ++withdrawals; }
   // Every flow of the last applied plan is on its path; a flow's exact tuple wins over its pair.
   std::optional<fabric::Path> path_of(const FiveTuple& tuple) const override {
-    if (applied.empty()) return std::nullopt;
+    if (applied.empty() || !steers_network) return std::nullopt;
     const drivers::Flow* pair = nullptr;
     for (const drivers::Flow& flow : applied.back().flows) {
       if (flow.tuple.src_port != 0 && flow.tuple == tuple) return flow.path;

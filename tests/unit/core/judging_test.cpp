@@ -222,3 +222,52 @@ TEST_CASE_METHOD(
   call(7, 1, 4, ORRERY_OP_ALL_REDUCE, 1 << 20, 11, 0xffffffff, 1'220'000'000);
   CHECK(jobs().at(0).collectives == 12);
 }
+
+TEST_CASE_METHOD(CoreFixture, "a collective that crosses no link is neither a plan's hit nor its miss") {
+  announce_all(7, {0, 0});
+  pass(100);
+  train(*this, 20);
+  CHECK(jobs().at(0).collectives == 20);
+  CHECK(health().plan_hits + health().plan_misses == 0);
+}
+
+TEST_CASE_METHOD(CoreFixture,
+                 "a flow that no plan sent where it is stays a miss, though later plans take it as given") {
+  driver.capable.moves_live_flows = driver.steers_network = false;
+  announce_all(7, {0, 4});
+  pass(100);
+  const auto planned = plan().flows.at(0).path;
+  uint16_t port = 40001;
+  while (fabric.path_names(*fabric.ecmp_path(tuple(0, 4, port))) == planned) ++port;
+  flow(0, tuple(0, 4, port), 7, 1 << 20);
+  flow(4, tuple(4, 0), 7, 1 << 20);
+  for (uint64_t round = 0; round < 3; ++round) {  // each plans anew
+    train(*this, 10, round * 10);
+    announce_all(100 + round, {1, 5 + round});
+    pass(200);
+  }
+  CHECK(fabric.path_names(*fabric.ecmp_path(tuple(0, 4, port))) == plan().flows.at(0).path);
+  CHECK(health().plan_hits == 0);
+  CHECK(health().plan_misses > 20);
+}
+
+TEST_CASE_METHOD(CoreFixture, "a plain flow whose tuple is used again for next to nothing leaves the plan") {
+  flow(0, tuple(0, 12), 0, 2 << 20);
+  pass(100);
+  REQUIRE(plan().flows.size() == 1);
+  flow(0, tuple(0, 12), 0, 100, msg::FlowReport::Kind::kBorn);
+  pass(100);
+  CHECK(plan().flows.empty());
+}
+
+TEST_CASE_METHOD(CoreFixture, "a flow whose end was in a lost window is gone a minute later, one that goes on is not") {
+  flow(0, tuple(0, 12), 0, 2 << 20);
+  flow(0, tuple(0, 8), 0, 2 << 20);
+  pass(100);
+  REQUIRE(plan().flows.size() == 2);
+  ++sequences[host(0)];
+  flow(0, tuple(0, 8), 0, 3 << 20);
+  flow(0, tuple(0, 8), 0, 4 << 20);
+  pass(61'000);
+  CHECK(plan().flows.size() == 1);
+}

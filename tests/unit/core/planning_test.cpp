@@ -266,3 +266,35 @@ TEST_CASE_METHOD(CoreFixture,
   core.step(now);
   CHECK(driver.applied.size() == plans + 1);
 }
+
+TEST_CASE_METHOD(CoreFixture, "ranks together are bounded, whatever communicators claim them") {
+  constexpr uint32_t kRanks = 65'536;
+  msg::IntentWindow window;
+  uint64_t accepted = 0;
+  for (uint64_t comm = 1; comm <= 17; ++comm) {
+    // One rank at first, so that each communicator is in the book before the bound is reached.
+    window.communicators.push_back({.comm_id = comm, .rank = 0, .nranks = kRanks, .address = address(0)});
+  }
+  for (uint64_t comm = 1; comm <= 17; ++comm)
+    for (uint32_t rank = 1; rank < kRanks; ++rank)
+      window.communicators.push_back({.comm_id = comm, .rank = rank, .nranks = kRanks, .address = address(0)});
+  daemon::CommunicatorBook book(fabric);
+  for (const auto& event : window.communicators) book.on_event(host(0), event, now);
+  for (const auto& [id, communicator] : book.all()) accepted += communicator.ranks.size();
+  CHECK(accepted == 1u << 20);
+  CHECK(book.refused() == 17ull * kRanks - accepted);
+}
+
+TEST_CASE("an agent whose clock was set back is heard again once the old one is silent") {
+  const auto fabric = fabric::Graph::build(*fabric::generate_leaf_spine({}));
+  daemon::HostBook book(fabric, 0);
+  using Arrival = daemon::HostBook::Arrival;
+  constexpr uint64_t kSecond = 1000 * kMs;
+  const auto window = [](uint64_t sequence, uint64_t start) {
+    return msg::IntentWindow{.host = "h1", .sequence = sequence, .agent_start_tai_ns = start};
+  };
+  CHECK(book.on_window(window(1, 900 * kSecond), 100 * kSecond) == Arrival::kRestarted);
+  CHECK(book.on_window(window(1, 99 * kSecond), 100 * kSecond + kMs) == Arrival::kRepeated);
+  CHECK(book.on_window(window(1, 99 * kSecond), 103 * kSecond) == Arrival::kRestarted);
+  CHECK(book.on_window(window(2, 99 * kSecond), 103 * kSecond + kMs) == Arrival::kNext);
+}
