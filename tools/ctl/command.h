@@ -29,6 +29,7 @@ struct Session {
   std::function<int()> action;
 };
 
+void add_key_commands(Session& session);
 void add_topology_commands(Session& session);
 // `plan`: the sub-command of that name, shared with commands that need no controller.
 void add_live_commands(Session& session, CLI::App& plan);

@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "common/msg/security.h"
 #include "tests/fakes/fake_control_socket.h"
+#include "tests/fakes/scratch_directory.h"
 #include "tests/unit/ctl/sample_answers.h"
 
 namespace orrery::ctl {
@@ -247,6 +249,19 @@ TEST_CASE("help and version go to standard output with code 0") {
   CHECK(call({"--version"}).out.starts_with("orreryctl "));
 }
 
+TEST_CASE("generated keys are written once, load again, and are shown as an allow-list takes them") {
+  test::ScratchDirectory directory;
+  const Outcome made = call({"key", "generate", directory.file("k")});
+  CHECK(made.code == kOk);
+  const auto keys = msg::read_key_file(directory.file("k"));
+  REQUIRE(keys);
+  CHECK(contains(made.out, keys->public_key + "  NAME"));
+  CHECK_FALSE(contains(made.out, keys->secret_key));
+  const Outcome again = call({"key", "generate", directory.file("k")});
+  CHECK(again.code == kFailed);
+  CHECK(contains(again.err, "exists"));
+}
+
 TEST_CASE("a generated topology checks as good and shows its ports") {
   const test::ScratchDirectory directory;
   const std::string file = directory.file("t.yaml");
@@ -256,7 +271,7 @@ TEST_CASE("a generated topology checks as good and shows its ports") {
   const Outcome check = call({"topology", "check", file});
   CHECK(check.code == kOk);
   CHECK(check.out == file + ": good: leaf-spine-2x3x4: 5 switches, 4 hosts, 10 links, MTU 9000\n");
-  CHECK(contains(call({"topology", "show", file}).out, "leaf1   tier 1  p3    spine1:p1  400 Mbit/s  256 KiB\n"));
+  CHECK(contains(call({"topology", "show", file}).out, "leaf1   tier 1  p3    spine1:p1  400 Mbit/s  128 KiB\n"));
   const json shown = json::parse(call({"topology", "show", file, "--json"}).out);
   CHECK(shown["hosts"][3]["nics"][0]["peer"] == "leaf2:p2");
   CHECK(call({"topology", "generate", "leaf-spine", "--output", "/nonexistent/t.yaml"}).code == kFailed);
