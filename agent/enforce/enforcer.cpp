@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace orrery::enforce {
 
@@ -98,7 +99,7 @@ void Enforcer::suspend_release(bool suspended, uint64_t now_ns) {
 }
 
 void Enforcer::attach(uint64_t process, shm::PlanTable table) {
-  Process& added = processes_.insert_or_assign(process, Process{std::move(table), {}, {}}).first->second;
+  Process& added = processes_.insert_or_assign(process, Process{std::move(table), {}, {}, {}}).first->second;
   if (in_force()) publish(added);
 }
 
@@ -127,6 +128,9 @@ void Enforcer::publish(Process& process) {
       own.push_back(entry);
   }
   process.entries = std::move(own);
+  process.by_flow_id.resize(process.entries.size());
+  std::iota(process.by_flow_id.begin(), process.by_flow_id.end(), 0u);
+  std::ranges::sort(process.by_flow_id, {}, [&](uint32_t index) { return process.entries[index].flow_id; });
   // Cannot fail: what does not fit was left out above.
   (void)process.table.publish(process.entries, {term_, revision_, valid_until_ns_, release_suspended_});
 }
@@ -143,6 +147,7 @@ void Enforcer::revoke_all() {
   for (auto& [number, process] : processes_) {
     process.table.revoke();
     process.entries.clear();
+    process.by_flow_id.clear();
   }
   series_.entries.Set(0);
   series_.revision.Set(0);
@@ -151,9 +156,13 @@ void Enforcer::revoke_all() {
 bool Enforcer::is_planned(uint64_t process, uint64_t flow_id, const FiveTuple& tuple) const {
   const auto found = processes_.find(process);
   if (found == processes_.end() || flow_id == 0) return false;
-  return std::any_of(found->second.entries.begin(), found->second.entries.end(), [&](const orrery_plan_entry& entry) {
-    return entry.flow_id == flow_id && entry.protocol == tuple.protocol &&
-           IpAddress::from_bytes(entry.remote_address) == tuple.dst;
+  // A process may make another claim for each of its flows at any time, so a claim must cost little.
+  const Process& holder = found->second;
+  const auto id_of = [&](uint32_t index) { return holder.entries[index].flow_id; };
+  const auto first = std::ranges::lower_bound(holder.by_flow_id, flow_id, {}, id_of);
+  return std::any_of(first, std::ranges::upper_bound(holder.by_flow_id, flow_id, {}, id_of), [&](uint32_t index) {
+    const orrery_plan_entry& entry = holder.entries[index];
+    return entry.protocol == tuple.protocol && IpAddress::from_bytes(entry.remote_address) == tuple.dst;
   });
 }
 

@@ -61,6 +61,7 @@ class Enforcer {
     shm::PlanTable table;
     std::vector<uint64_t> comm_ids;  // sorted
     std::vector<orrery_plan_entry> entries;
+    std::vector<uint32_t> by_flow_id;  // indices of entries, sorted
   };
   msg::Ack answer(const msg::HostPlan& plan, std::string refusal);
   Status check_order(const msg::HostPlan& plan) const;
