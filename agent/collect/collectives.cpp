@@ -5,17 +5,19 @@
 
 namespace orrery::collect {
 
-void Collectives::forget_oldest() {
-  auto oldest = communicators_.end();
-  for (auto state = communicators_.begin(); state != communicators_.end(); ++state) {
-    if (state->second.entries.empty()) continue;
-    const uint64_t called = state->second.entries.front().collective.called_ns;
-    if (oldest == communicators_.end() || called < oldest->second.entries.front().collective.called_ns) oldest = state;
-  }
-  if (oldest == communicators_.end()) return;
-  forgotten_ += !oldest->second.entries.front().told;
-  oldest->second.entries.pop_front();
+void Collectives::pop_front(uint64_t comm_id, PerCommunicator& state) {
+  fronts_.erase({state.entries.front().collective.called_ns, comm_id});
+  state.entries.pop_front();
   --open_count_;
+  if (!state.entries.empty()) fronts_.insert({state.entries.front().collective.called_ns, comm_id});
+}
+
+void Collectives::forget_oldest() {
+  if (fronts_.empty()) return;
+  const uint64_t comm_id = fronts_.begin()->second;
+  PerCommunicator& state = communicators_[comm_id];
+  forgotten_ += !state.entries.front().told;
+  pop_front(comm_id, state);
 }
 
 Collective Collectives::call(const orrery_collective_event& event, uint32_t rank, uint64_t called_ns) {
@@ -30,16 +32,16 @@ Collective Collectives::call(const orrery_collective_event& event, uint32_t rank
                               .group = event.group,
                               .rank = rank};
   state.entries.push_back({collective});
+  if (state.entries.size() == 1) fronts_.insert({called_ns, event.comm_id});
   ++open_count_;
   return collective;
 }
 
-void Collectives::end_older_than(PerCommunicator& state, size_t newest) {
+void Collectives::end_older_than(uint64_t comm_id, PerCommunicator& state, size_t newest) {
   for (size_t i = 0; i < newest; ++i) {
     const Entry& entry = state.entries.front();
     if (!entry.told && entry.collective.last_byte_ns != 0) ended_.push_back(entry.collective);
-    state.entries.pop_front();
-    --open_count_;
+    pop_front(comm_id, state);
   }
 }
 
@@ -55,7 +57,7 @@ void Collectives::observe(uint64_t comm_id, uint64_t first_ns, uint64_t last_ns)
   size_t oldest = newest;
   while (oldest > 0 && entries[oldest - 1].collective.group == group) --oldest;
   const size_t members = newest - oldest + 1;
-  end_older_than(found->second, oldest);
+  end_older_than(comm_id, found->second, oldest);
   for (size_t i = 0; i < members; ++i) {
     Entry& entry = entries[i];
     Collective& collective = entry.collective;
@@ -86,6 +88,7 @@ void Collectives::forget(uint64_t comm_id) {
   for (const Entry& entry : found->second.entries)
     if (!entry.told && entry.collective.last_byte_ns != 0) ended_.push_back(entry.collective);
   open_count_ -= found->second.entries.size();
+  if (!found->second.entries.empty()) fronts_.erase({found->second.entries.front().collective.called_ns, comm_id});
   communicators_.erase(found);
 }
 

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "agent/collect/limits.h"
@@ -54,11 +56,13 @@ class Collectives {
     uint64_t next_sequence = 0;
   };
   void forget_oldest();
-  void end_older_than(PerCommunicator& state, size_t newest);
+  void pop_front(uint64_t comm_id, PerCommunicator& state);
+  void end_older_than(uint64_t comm_id, PerCommunicator& state, size_t newest);
 
   const Limits& limits_;
   const Cadence& cadence_;
   std::map<uint64_t, PerCommunicator> communicators_;
+  std::set<std::pair<uint64_t, uint64_t>> fronts_;  // (called_ns, comm_id) of the first entry of each deque
   std::vector<Collective> ended_;
   size_t open_count_ = 0;  // entries in all deques
   uint64_t forgotten_ = 0;
