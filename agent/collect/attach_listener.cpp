@@ -88,9 +88,14 @@ AttachListener::~AttachListener() {
 
 std::vector<int> AttachListener::accept_pending(uint64_t now_ns) {
   std::vector<int> accepted;
-  while (pending_.size() < kPendingLimit) {
+  starved_ = false;
+  while (accepted.size() < kPendingLimit) {
     UniqueFd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!connection) break;
+    if (!connection) {
+      starved_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+      break;
+    }
+    if (pending_.size() == kPendingLimit) pending_.erase(pending_.begin());
     accepted.push_back(connection.get());
     pending_.push_back({std::move(connection), now_ns});
   }

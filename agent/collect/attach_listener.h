@@ -1,6 +1,7 @@
 // The socket training processes attach to (common/abi/attach_abi.h): listens, greets, and hands out descriptors.
 // SOCK_SEQPACKET, nothing blocks. A connection that has not sent its request within a second is closed; at most
-// kPendingLimit wait at one time.
+// kPendingLimit wait at one time, and the oldest of them gives way to a new one: processes send their request right
+// after connecting, so those that wait are not to keep others out.
 #pragma once
 
 #include <sys/types.h>
@@ -42,8 +43,11 @@ class AttachListener {
   ~AttachListener();
 
   int fd() const { return listener_.get(); }
-  // Accepts what waits; returns the descriptors to watch for their request.
+  // Accepts what waits, at most kPendingLimit of it; returns the descriptors to watch for their request.
   std::vector<int> accept_pending(uint64_t now_ns);
+  // Whether the last accept_pending() found the agent out of descriptors or memory. The listener stays readable then,
+  // and is not to be watched for a while.
+  bool starved() const { return starved_; }
   // The request of a pending connection, when it is a good one. Otherwise the connection is answered and closed, or
   // still waits.
   struct Answer {
@@ -66,7 +70,8 @@ class AttachListener {
   };
   UniqueFd listener_;
   std::string path_;
-  std::vector<Pending> pending_;
+  std::vector<Pending> pending_;  // the oldest first
+  bool starved_ = false;
 };
 
 // Answers with the descriptors; kUnavailable when the process has gone meanwhile.

@@ -221,6 +221,15 @@ void Agent::accept_processes() {
     take_request(fd);
     if (listener_.is_pending(fd) && !watch(fd, Source::kPending, EPOLLIN)) listener_.drop(fd);
   }
+  if (listener_.starved()) mute_listener();
+}
+
+void Agent::mute_listener() {
+  listener_muted_ = watch(listener_.fd(), Source::kListener, 0).has_value();
+  if (std::exchange(said_starved_, true)) return;
+  spdlog::warn(
+      "out of descriptors or memory: new processes run unmanaged until some is free; raise LimitNOFILE or lower "
+      "limits.processes_count");
 }
 
 void Agent::take_request(int fd) {
@@ -341,6 +350,7 @@ void Agent::once_a_second() {
   last_second_ns_ = now_ns_;
   collector_.mark_alive(now_ns_);
   listener_.expire(now_ns_);
+  if (listener_muted_ && watch(listener_.fd(), Source::kListener, EPOLLIN)) listener_muted_ = false;
   for (const auto& [fd, session] : sessions_) {
     session->refill();
     if (session->muted && watch(fd, Source::kProcess, EPOLLIN | EPOLLRDHUP)) session->muted = false;

@@ -44,6 +44,7 @@ class Agent {
   void handle(Source source, int fd, uint32_t events);
 
   void accept_processes();
+  void mute_listener();
   void take_request(int fd);
   void attach(collect::AttachRequest request);
   Result<uint64_t> prepare(const collect::AttachRequest& request);
@@ -85,6 +86,8 @@ class Agent {
   uint64_t last_second_ns_ = 0;
   uint64_t last_active_ns_ = 0;
   bool accept_due_ = false;
+  bool listener_muted_ = false;  // until the next second, because it could not be served
+  bool said_starved_ = false;
   bool urgent_ = false;
   bool stopping_ = false;
   uint64_t unheard_hellos_ = 1;  // since one was taken; begins at 1 so that the first connection is logged

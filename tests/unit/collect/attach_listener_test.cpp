@@ -1,5 +1,6 @@
 #include "agent/collect/attach_listener.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -86,6 +87,39 @@ TEST_CASE("silent connections wait in bounded number and are closed after a seco
   CHECK(listener.expire(kNow + 900'000'000) == 0);
   CHECK(listener.expire(kNow + 1'100'000'000) == AttachListener::kPendingLimit);
   CHECK(listener.accept_pending(kNow + 1'100'000'000).size() == 10);
+}
+
+TEST_CASE("silent connections do not keep a process that asks out", "[collect]") {
+  test::ScratchDirectory scratch;
+  auto listener = AttachListener::create(scratch.file("agent.sock"), 0666).value();
+  std::vector<std::unique_ptr<AttachClient>> silent;
+  for (size_t i = 0; i < AttachListener::kPendingLimit; ++i)
+    silent.push_back(std::make_unique<AttachClient>(scratch.file("agent.sock")));
+  const auto waiting = listener.accept_pending(kNow);
+  AttachClient client(scratch.file("agent.sock"));
+  const auto request = AttachClient::request();
+  client.send(&request, sizeof request);
+  CHECK(serve(listener).request);
+  CHECK_FALSE(listener.is_pending(waiting[0]));
+  CHECK(listener.is_pending(waiting[1]));
+}
+
+TEST_CASE("an agent without descriptors left says so, and accepts again when it has some", "[collect]") {
+  test::ScratchDirectory scratch;
+  auto listener = AttachListener::create(scratch.file("agent.sock"), 0666).value();
+  AttachClient client(scratch.file("agent.sock"));
+  const int next = dup(STDIN_FILENO);
+  close(next);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none_left{static_cast<rlim_t>(next), before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none_left) == 0);
+  const bool accepted = !listener.accept_pending(kNow).empty();
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK_FALSE(accepted);
+  CHECK(listener.starved());
+  CHECK(listener.accept_pending(kNow).size() == 1);
+  CHECK_FALSE(listener.starved());
 }
 
 TEST_CASE("a socket left by a crash is replaced, a living agent's is not, a file never", "[collect]") {
