@@ -26,6 +26,7 @@
 namespace orrery::preload {
 
 uint64_t next_tick_ns = 0;
+int connection_number = -1;
 
 namespace {
 
@@ -40,8 +41,7 @@ struct Room {
 };
 
 struct Connection {
-  uint32_t busy;  // a try-lock: whoever does not get it goes on without
-  int fd;
+  uint32_t busy;           // a try-lock: whoever does not get it goes on without
   uint64_t device, inode;  // of our socket: the application may have closed the number behind our back
   bool awaiting_reply;
   uint64_t reply_deadline_ns;
@@ -51,7 +51,7 @@ struct Connection {
   bool said_refused;
   sockaddr_un address;
 };
-constinit Connection connection{.fd = -1};
+constinit Connection connection{};
 
 class TryLock {
  public:
@@ -90,13 +90,13 @@ bool identity_of(int fd, uint64_t* device, uint64_t* inode, uint64_t* bytes = nu
 
 bool connection_is_ours() {
   uint64_t device, inode;
-  return connection.fd >= 0 && identity_of(connection.fd, &device, &inode) && device == connection.device &&
+  return connection_number >= 0 && identity_of(connection_number, &device, &inode) && device == connection.device &&
          inode == connection.inode;
 }
 
 void hang_up() {
-  if (connection_is_ours()) close_raw(connection.fd);
-  __atomic_store_n(&connection.fd, -1, __ATOMIC_RELAXED);
+  if (connection_is_ours()) close_raw(connection_number);
+  __atomic_store_n(&connection_number, -1, __ATOMIC_RELAXED);
   connection.awaiting_reply = false;
 }
 
@@ -111,7 +111,6 @@ int to_high_descriptor(int fd) {
   rlimit limit;
   const bool low = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kHighDescriptor + 64;
   const int high = fcntl(fd, F_DUPFD_CLOEXEC, low ? static_cast<int>(limit.rlim_cur / 2) : kHighDescriptor);
-  if (high < 0) return fd;
   close_raw(fd);
   return high;
 }
@@ -137,8 +136,9 @@ void call_agent(uint64_t now) {
     return;
   }
   fd = to_high_descriptor(fd);
+  if (fd < 0) return;  // a low number would shift those of the application
   if (!identity_of(fd, &connection.device, &connection.inode)) return close_raw(fd);
-  __atomic_store_n(&connection.fd, fd, __ATOMIC_RELAXED);
+  __atomic_store_n(&connection_number, fd, __ATOMIC_RELAXED);
   connection.awaiting_reply = true;
   connection.reply_deadline_ns = now + kRetryNs;
 }
@@ -162,7 +162,7 @@ void receive(Reply& reply) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
-  reply.bytes = syscall(SYS_recvmsg, connection.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  reply.bytes = syscall(SYS_recvmsg, connection_number, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (reply.bytes < 0) return;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
@@ -252,7 +252,7 @@ void take_reply(uint64_t now) {
 void check_health(uint64_t now) {
   if (!connection_is_ours()) return detach(now, "the program closed our connection");
   char byte;
-  const long got = syscall(SYS_recvfrom, connection.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK, nullptr, nullptr);
+  const long got = syscall(SYS_recvfrom, connection_number, &byte, 1, MSG_DONTWAIT | MSG_PEEK, nullptr, nullptr);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return detach(now, "it closed the connection");
   const uint64_t alive = attachment.segment.agent_alive_ns();
   if (alive < now && now - alive > kAgentSilenceNs) detach(now, "it is silent");
@@ -299,31 +299,33 @@ void attach_for_communicator() {
   step(now_ns());
   if (!attached() && !connection.awaiting_reply) step(now_ns());  // the agent had gone: is there a new one?
   if (!connection.awaiting_reply) return;
-  pollfd reply{connection.fd, POLLIN, 0};
+  pollfd reply{connection_number, POLLIN, 0};
   if (poll(&reply, 1, kReplyWaitMs) == 1) take_reply(now_ns());
 }
 
 void ring_doorbell() {
   KeepErrno keep;
   const char byte = 0;
-  if (connection_is_ours()) syscall(SYS_sendto, connection.fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
+  if (connection_is_ours()) syscall(SYS_sendto, connection_number, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0);
 }
 
-bool is_agent_connection(int fd) {
-  return fd >= 0 && fd == __atomic_load_n(&connection.fd, __ATOMIC_RELAXED);
+bool is_agent_connection_slow(int fd) {
+  KeepErrno keep;
+  uint64_t device, inode;
+  return identity_of(fd, &device, &inode) && device == connection.device && inode == connection.inode;
 }
 
 void move_connection_away(int fd) {
   TryLock lock;
-  if (!lock.held() || !is_own_process() || fd != connection.fd || !connection_is_ours()) return;
+  if (!lock.held() || !is_own_process() || fd != connection_number || !connection_is_ours()) return;
   KeepErrno keep;
   const int moved = fcntl(fd, F_DUPFD_CLOEXEC, fd + 1);
-  if (moved >= 0) __atomic_store_n(&connection.fd, moved, __ATOMIC_RELAXED);
+  if (moved >= 0) __atomic_store_n(&connection_number, moved, __ATOMIC_RELAXED);
 }
 
 void drop_connection_in_child() {
-  if (connection_is_ours()) close_raw(connection.fd);
-  __atomic_store_n(&connection.fd, -1, __ATOMIC_RELAXED);
+  if (connection_is_ours()) close_raw(connection_number);
+  __atomic_store_n(&connection_number, -1, __ATOMIC_RELAXED);
 }
 
 }  // namespace orrery::preload

@@ -37,9 +37,13 @@ void attach_for_communicator();
 // "Drain my rings now." Precondition: attached.
 void ring_doorbell();
 
-// Whether `fd` is our connection, which the application must not see. When an application is about to reuse the number
-// (dup2), it moves away.
-bool is_agent_connection(int fd);
+// Whether `fd` is our connection, which the application must not see, and not something of the application's that has
+// got its number since. When an application is about to reuse the number (dup2), it moves away.
+bool is_agent_connection_slow(int fd);
+extern int connection_number;  // -1 without one
+inline bool is_agent_connection(int fd) {
+  return fd >= 0 && fd == __atomic_load_n(&connection_number, __ATOMIC_RELAXED) && is_agent_connection_slow(fd);
+}
 void move_connection_away(int fd);
 
 void drop_connection_in_child();

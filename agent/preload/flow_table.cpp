@@ -66,6 +66,7 @@ void drop_reference(Flow& flow) {
       emit_flow(ORRERY_EVENT_FLOW_GONE, flow, flow.slot, flow.slot_generation);
       attachment.segment.release_flow(flow.slot, flow.slot_generation);
     }
+    __atomic_store_n(&flow.remote.port, uint16_t{0}, __ATOMIC_RELAXED);  // announce_all_flows() passes it by
     flow.announced = 0;
   }
   __atomic_fetch_sub(&flow.references, 1u, __ATOMIC_RELEASE);
@@ -75,13 +76,21 @@ uint32_t take_descriptor(int fd) {
   return __atomic_exchange_n(&descriptors[fd], 0u, __ATOMIC_ACQ_REL);
 }
 
-void set_descriptor(int fd, uint32_t value) {
+void raise_highest(int fd) {
   uint32_t highest = __atomic_load_n(&highest_descriptor, __ATOMIC_RELAXED);
   while (highest < static_cast<uint32_t>(fd) &&
          !__atomic_compare_exchange_n(&highest_descriptor, &highest, static_cast<uint32_t>(fd), true, __ATOMIC_RELAXED,
                                       __ATOMIC_RELAXED)) {
   }
+}
+
+void set_descriptor(int fd, uint32_t value) {
+  raise_highest(fd);
   __atomic_store_n(&descriptors[fd], value, __ATOMIC_RELEASE);
+}
+
+bool same(const Endpoint& a, const Endpoint& b) {
+  return a.port == b.port && memcmp(a.address, b.address, 16) == 0;
 }
 
 bool local_endpoint_of(int fd, Endpoint* local) {
@@ -97,6 +106,11 @@ bool is_tcp(int fd) {
   int type = 0;
   socklen_t bytes = sizeof(type);
   return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_STREAM;
+}
+
+bool has_local_port(int fd, uint16_t port) {
+  Endpoint local;
+  return local_endpoint_of(fd, &local) && local.port == port;
 }
 
 uint16_t next_ordinal(const Endpoint& remote) {
@@ -120,6 +134,7 @@ void add_flow(int fd, const Endpoint& remote, orrery_flow_role role, uint16_t or
   if (!local_endpoint_of(fd, &local) || memcmp(local.address, remote.address, 16) == 0) return;
   Flow* flow = claim_flow();
   if (flow == nullptr) return;
+  __atomic_store_n(&flow->announced, 0u, __ATOMIC_RELAXED);
   flow->local = local;
   flow->remote = remote;
   flow->role = role;
@@ -128,8 +143,10 @@ void add_flow(int fd, const Endpoint& remote, orrery_flow_role role, uint16_t or
   flow->plan_generation = 0;
   flow->plan_flow_id = flow->plan_comm_id = flow->release_offset_ns = 0;
   flow->plan_comm = nullptr;
-  flow->last_tx_ns = flow->held_since_ns = 0;
+  flow->last_tx_ns = flow->held_since_ns = flow->held_start_ns = 0;
   const uint32_t edge = descriptor(fd) & kEdgeTriggered;
+  __atomic_store_n(&flow->edge_triggered, edge != 0, __ATOMIC_RELAXED);
+  flow->paced = false;
   set_descriptor(fd, static_cast<uint32_t>(flow - flows) + 1 + edge);
   if (!attached()) return;
   refresh_plan(*flow, now_ns());
@@ -149,8 +166,21 @@ void copy_descriptor(int from, int to) {
   set_descriptor(to, value);
 }
 
+bool still_means(int fd, const Flow& flow) {
+  sockaddr_storage address;
+  socklen_t bytes = sizeof(address);
+  Endpoint local, remote;
+  return local_endpoint_of(fd, &local) && same(local, flow.local) &&
+         getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0 &&
+         to_endpoint(reinterpret_cast<sockaddr*>(&address), bytes, &remote) && same(remote, flow.remote);
+}
+
 void mark_edge_triggered(int fd) {
-  if (static_cast<uint32_t>(fd) < kMaxDescriptors) set_descriptor(fd, descriptor(fd) | kEdgeTriggered);
+  if (static_cast<uint32_t>(fd) >= kMaxDescriptors) return;
+  raise_highest(fd);
+  const uint32_t before = __atomic_fetch_or(&descriptors[fd], kEdgeTriggered, __ATOMIC_ACQ_REL);
+  if (const uint32_t index = before & kFlowMask)
+    __atomic_store_n(&flows[index - 1].edge_triggered, true, __ATOMIC_RELAXED);
 }
 
 void forget_range(uint32_t first, uint32_t last) {

@@ -40,6 +40,9 @@ struct Flow {
 
   uint64_t last_tx_ns;
   uint64_t held_since_ns;  // 0 when the burst is not being held
+  uint64_t held_start_ns;  // start of the collective the flow was last held for; it is held once for each
+  bool edge_triggered;     // one of its descriptors is in an epoll set so
+  bool paced;              // the plan's pace is set on the socket
 };
 
 // One word per descriptor: index of its flow + 1, and whether it was put into an epoll set edge-triggered.
@@ -58,6 +61,7 @@ inline Flow* flow_of(int fd) {
 }
 
 bool is_tcp(int fd);
+bool has_local_port(int fd, uint16_t port);
 // How many connections this process had asked of that peer before; counts this one.
 uint16_t next_ordinal(const Endpoint& remote);
 
@@ -66,6 +70,9 @@ uint16_t next_ordinal(const Endpoint& remote);
 void add_flow(int fd, const Endpoint& remote, orrery_flow_role role, uint16_t ordinal, uint32_t born_by_entry);
 // The descriptor no longer means this connection.
 void forget_descriptor(int fd);
+// Whether the descriptor still means the flow's connection: some calls of the C library close descriptors without our
+// knowing (fclose, closefrom), and their numbers come back as anything. Two system calls.
+bool still_means(int fd, const Flow& flow);
 void copy_descriptor(int from, int to);
 void mark_edge_triggered(int fd);
 // Every descriptor of [first, last].

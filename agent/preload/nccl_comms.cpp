@@ -13,6 +13,7 @@ constinit RealNccl<ncclResult_t(ncclComm_t, int*)> real_count{"ncclCommCount"};
 constinit RealNccl<ncclResult_t(ncclComm_t, int*)> real_user_rank{"ncclCommUserRank"};
 
 constexpr uint32_t kShrinkColour = 0xfffffffeu;
+constexpr int kMaxDevices = 1024;
 
 bool succeeded(ncclResult_t result) {
   return result == kNcclSuccess || result == kNcclInProgress;
@@ -69,7 +70,10 @@ void settle(ncclResult_t result, PendingComm& made, void* before) {
     if (*made.handle != nullptr) record(*made.handle, made);
     return;
   }
-  if (*made.handle != nullptr && *made.handle != before) record(*made.handle, made);
+  if (*made.handle != nullptr && *made.handle != before) {
+    record(*made.handle, made);
+    made.handle = nullptr;  // known; the program need not keep it until the group ends
+  }
   if (self.pending_count < kMaxPending) self.pending[self.pending_count++] = made;
 }
 
@@ -79,7 +83,7 @@ void settle_group(ncclResult_t result) {
     PendingComm& made = self.pending[i];
     if (!succeeded(result))
       retract(made);
-    else if (*made.handle != nullptr && find_comm(*made.handle) == nullptr)
+    else if (made.handle != nullptr && *made.handle != nullptr && find_comm(*made.handle) == nullptr)
       record(*made.handle, made);
   }
   self.pending_count = 0;
@@ -210,7 +214,7 @@ ORRERY_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int nranks
   static constinit RealNccl<decltype(ncclCommInitRankScalable)> real{"ncclCommInitRankScalable"};
   auto* function = real.get();
   if (function == nullptr) return missing(real.name());
-  const bool readable = ids != nullptr && id_count > 0;
+  const bool readable = ids != nullptr && id_count > 0 && id_count <= nranks;
   return make_comm({.handle = comm,
                     .comm_id = readable ? id_of(ids, static_cast<size_t>(id_count)) : 1,
                     .rank = static_cast<uint32_t>(rank),
@@ -223,8 +227,8 @@ ORRERY_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const
   auto* function = real.get();
   if (function == nullptr) return missing(real.name());
   NcclCall call;
-  if (!call.outermost() || comms == nullptr || devices < 1 || !become_interested())
-    return function(comms, devices, device_list);
+  const bool plausible = comms != nullptr && devices >= 1 && devices <= kMaxDevices;  // else NCCL says no
+  if (!call.outermost() || !plausible || !become_interested()) return function(comms, devices, device_list);
   attach_for_communicator();
   PendingComm made{.comm_id = local_id(), .nranks = static_cast<uint32_t>(devices)};
   const uint32_t told = attached() ? generation() : 0;

@@ -78,10 +78,15 @@ void apply_dscp(int fd, int family, uint8_t dscp) {
   setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-void apply_pace(int fd, uint64_t pace_bps) {
-  if (pace_bps == 0) return;
+bool apply_pace(int fd, uint64_t pace_bps) {
+  if (pace_bps == 0) return false;
+  uint64_t own = 0;
+  socklen_t own_bytes = sizeof(own);
+  const bool known = getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &own, &own_bytes) == 0;
+  const uint64_t unlimited = own_bytes == sizeof(own) ? UINT64_MAX : UINT32_MAX;
+  if (!known || own != unlimited) return false;  // the application has its own wish
   const uint64_t bytes_per_s = pace_bps / 8;
-  setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof(bytes_per_s));
+  return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &bytes_per_s, sizeof(bytes_per_s)) == 0;
 }
 
 // Since Linux 6.3 a socket can be told which port to take without binding it: several connections may share the port,
@@ -121,7 +126,33 @@ bool bind_any(int fd, int family, const sockaddr_storage& name, uint16_t port) {
   return bind(fd, reinterpret_cast<sockaddr*>(&bound), bytes) == 0;
 }
 
+// While it lives, addresses are not shared: a port that is free only for those who share would make connect() fail with
+// an error that the program would not have seen.
+class Unshared {
+ public:
+  explicit Unshared(int fd) : fd_(fd), reuse_(take(SO_REUSEADDR)), reuse_port_(take(SO_REUSEPORT)) {}
+  ~Unshared() {
+    give_back(SO_REUSEADDR, reuse_);
+    give_back(SO_REUSEPORT, reuse_port_);
+  }
+
+ private:
+  int take(int name) const {
+    const int value = option(fd_, SOL_SOCKET, name);
+    if (value > 0) set(name, 0);
+    return value;
+  }
+  void give_back(int name, int value) const {
+    if (value > 0) set(name, value);
+  }
+  void set(int name, int value) const { setsockopt(fd_, SOL_SOCKET, name, &value, sizeof(value)); }
+
+  const int fd_;
+  const int reuse_, reuse_port_;
+};
+
 bool bind_in_range(int fd, int family, const sockaddr_storage& name, PortChoice& choice, uint16_t first) {
+  const Unshared unshared(fd);
   int attempts = 0;
   for (uint16_t port = first; port != 0 && attempts < kMaxAttempts; port = choice.next(), ++attempts) {
     if (bind_any(fd, family, name, port)) return true;
@@ -149,12 +180,11 @@ void adopt(Flow& flow, const shm::PlanAnswer* answer) {
 }  // namespace
 
 int connect_planned(int fd, const sockaddr* address, socklen_t bytes, const Endpoint& remote, uint16_t ordinal,
-                    int (*connect)(int, const sockaddr*, socklen_t), uint32_t* entry_index) {
+                    int (*connect)(int, const sockaddr*, socklen_t), Planned* planned) {
   const int saved = errno;
   shm::PlanAnswer answer;
   sockaddr_storage name;
   Endpoint local;
-  *entry_index = 0xffffffffu;
   const auto plainly = [&] {
     errno = saved;
     return connect(fd, address, bytes);
@@ -164,7 +194,7 @@ int connect_planned(int fd, const sockaddr* address, socklen_t bytes, const Endp
   if (!find_entry(nullptr, address_bound ? &local : nullptr, remote, ordinal, now_ns(), &answer)) return plainly();
   const orrery_plan_entry& entry = answer.entry;
   apply_dscp(fd, address->sa_family, entry.dscp);
-  apply_pace(fd, entry.pace_bps);
+  planned->paced = apply_pace(fd, entry.pace_bps);
   if (entry.src_port_first == 0) return plainly();
   if (!address_bound && !route_source(address, bytes, connect, &local)) return plainly();
   PortChoice choice(entry, local, remote, next_start());
@@ -179,8 +209,16 @@ int connect_planned(int fd, const sockaddr* address, socklen_t bytes, const Endp
     chosen = bind_in_range(fd, address->sa_family, name, choice, first);
     result = plainly();
   }
-  if (chosen) *entry_index = answer.index;
+  if (chosen) planned->entry_index = answer.index;
   return result;
+}
+
+void lift_pace(Flow& flow, int fd) {
+  const int saved = errno;
+  const uint64_t unlimited = UINT64_MAX;
+  if (still_means(fd, flow)) setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &unlimited, sizeof(unlimited));
+  flow.paced = false;
+  errno = saved;
 }
 
 void refresh_plan(Flow& flow, uint64_t now) {
@@ -193,19 +231,29 @@ void refresh_plan(Flow& flow, uint64_t now) {
   flow.plan_sequence = found ? answer.sequence : sequence;
 }
 
+// EAGAIN is an answer only for those who asked not to wait, and only on the connection itself: an event descriptor that
+// has got its number would lose a wake-up.
+static bool may_be_told_to_wait(const Flow& flow, int fd, int flags) {
+  const int saved = errno;
+  const int status = (flags & MSG_DONTWAIT) ? O_NONBLOCK : fcntl(fd, F_GETFL);
+  const bool waits = status < 0 || !(status & O_NONBLOCK);
+  const bool may = !waits && still_means(fd, flow);
+  errno = saved;
+  return may;
+}
+
 bool must_hold(Flow& flow, int fd, int flags, uint64_t now) {
   refresh_plan(flow, now);
   if (flow.release_offset_ns == 0 || !attachment.plan.lease_valid(now)) return false;
   const uint64_t start = last_collective_start(flow.plan_comm_id, &flow.plan_comm);
   if (start == 0 || now >= start + flow.release_offset_ns) return false;
-  if (descriptor(fd) & kEdgeTriggered) return false;
-  if (!(flags & MSG_DONTWAIT)) {
-    const int saved = errno;
-    const int status = fcntl(fd, F_GETFL);
-    errno = saved;
-    if (status < 0 || !(status & O_NONBLOCK)) return false;
+  if ((descriptor(fd) & kEdgeTriggered) || __atomic_load_n(&flow.edge_triggered, __ATOMIC_RELAXED)) return false;
+  if (flow.held_since_ns == 0 && flow.held_start_ns == start) return false;  // a later burst of the same collective
+  if (!may_be_told_to_wait(flow, fd, flags)) return false;
+  if (flow.held_start_ns != start) {  // first attempt of this collective
+    flow.held_start_ns = start;
+    flow.held_since_ns = now;
   }
-  if (flow.held_since_ns < start) flow.held_since_ns = now;  // first attempt of this collective
   return now - flow.held_since_ns < attachment.hold_cap_ns;
 }
 

@@ -8,10 +8,17 @@
 
 namespace orrery::preload {
 
-// connect() on a TCP socket along the planned path, as far as possible; *entry_index is the plan entry that chose the
-// port, else 0xffffffff, and *flow_id its flow. Otherwise exactly connect(). Precondition: attached.
+struct Planned {
+  uint32_t entry_index = 0xffffffffu;  // of the plan entry that chose the port
+  bool paced = false;                  // the socket has the plan's pace
+};
+// connect() on a TCP socket along the planned path, as far as possible. Otherwise exactly connect(). Precondition:
+// attached.
 int connect_planned(int fd, const sockaddr* address, socklen_t bytes, const Endpoint& remote, uint16_t ordinal,
-                    int (*connect)(int, const sockaddr*, socklen_t), uint32_t* entry_index);
+                    int (*connect)(int, const sockaddr*, socklen_t), Planned* planned);
+
+// Takes the plan's pace off the socket, because the plan is no longer valid. Keeps errno.
+void lift_pace(Flow& flow, int fd);
 
 // Whether this send must be answered with EAGAIN, because the flow's time has not come. Called at the start of a burst.
 // Precondition: attached.

@@ -100,6 +100,7 @@ void emit(orrery_event& event) {
     return;
   }
   self.pushing = true;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (self.ring_generation != generation()) [[unlikely]]
     claim_ring_slow(self);
   event.thread = self.id;
@@ -107,6 +108,7 @@ void emit(orrery_event& event) {
     attachment.segment.push(self.ring, event);
   else
     attachment.segment.count_no_ring();
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   self.pushing = false;
 }
 

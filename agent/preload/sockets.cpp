@@ -86,6 +86,8 @@ __attribute__((noinline)) ssize_t send_followed(Flow& flow, int fd, int flags, C
   const uint64_t now = now_ns();
   tick(now);
   const bool burst = now - shm::load_relaxed(&flow.last_tx_ns) > attachment.flowlet_gap_ns;
+  if (flow.paced && !attachment.plan.lease_valid(now)) [[unlikely]]
+    lift_pace(flow, fd);
   if (burst && attached() && must_hold(flow, fd, flags, now)) {
     count_hold(flow);
     errno = EAGAIN;
@@ -104,6 +106,8 @@ inline ssize_t traced_send(int fd, int flags, Call call) {
   Flow* flow = flow_of(fd);
   if (flow == nullptr) return call();
   if (state == kAttached) return send_followed(*flow, fd, flags, call);
+  if (flow->paced) [[unlikely]]
+    lift_pace(*flow, fd);
   tick_sometimes(thread_state.calls_to_tick);
   return call();
 }
@@ -121,22 +125,33 @@ bool is_followed(int fd) {
   return descriptor(fd) != 0;
 }
 
+// Whether the connection of this descriptor is known: connect() is also how one in progress is asked about.
+bool is_known_connection(int fd) {
+  const Flow* flow = flow_of(fd);
+  if (flow == nullptr) return false;
+  if (has_local_port(fd, flow->local.port)) return true;
+  if (is_own_process()) forget_descriptor(fd);  // its number has come back as another socket
+  return false;
+}
+
 // connect() to where we follow: TCP that leaves the host.
 int connect_followed(int fd, const sockaddr* address, socklen_t bytes, const Endpoint& remote) {
   const int saved = errno;
-  const bool again = flow_of(fd) != nullptr;  // polling a connection in progress
-  if (again || !is_tcp(fd) || !become_interested()) {
+  if (is_known_connection(fd) || !is_tcp(fd) || !become_interested()) {
     errno = saved;
     return real_connect.get()(fd, address, bytes);
   }
   tick(now_ns());
-  uint32_t entry = 0xffffffffu;
+  Planned planned;
   const uint16_t ordinal = next_ordinal(remote);
   errno = saved;
-  const int result = attached() ? connect_planned(fd, address, bytes, remote, ordinal, real_connect.get(), &entry)
+  const int result = attached() ? connect_planned(fd, address, bytes, remote, ordinal, real_connect.get(), &planned)
                                 : real_connect.get()(fd, address, bytes);
   const int error = errno;
-  if (result == 0 || error == EINPROGRESS || error == EINTR) add_flow(fd, remote, ORRERY_ROLE_CONNECT, ordinal, entry);
+  if (result == 0 || error == EINPROGRESS || error == EINTR) {
+    add_flow(fd, remote, ORRERY_ROLE_CONNECT, ordinal, planned.entry_index);
+    if (Flow* flow = flow_of(fd)) flow->paced = planned.paced;
+  }
   errno = error;
   return result;
 }

@@ -142,6 +142,14 @@ TEST_CASE("a connection closed behind our back is given up, whatever got its num
   CHECK(agent.hang_ups() >= 1);
 }
 
+TEST_CASE("a number that was our connection's is the program's own once the program has got it") {
+  const std::string path = scratch_socket_path();
+  FakeAgent agent(path, {});
+  const auto result = run_attached_probe(agent, path, {"take-over-numbers"});
+  CHECK(result.status == 0);
+  CHECK(result.out == "refused 0\n");
+}
+
 TEST_CASE("descriptor numbers are those the program would get without the library") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});

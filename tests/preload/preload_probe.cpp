@@ -167,6 +167,19 @@ void close_everything_raw() {
   std::printf("disturbed %d of %d\n", disturbed, pipes.size() > 400);
 }
 
+// Every number, ours included, is the program's again once it was closed in a way no library sees.
+void take_over_numbers() {
+  ncclComm_t comm = make_comm();
+  all_reduce(comm, 1);
+  syscall(SYS_close_range, 3, ~0u, 0);
+  int refused = 0;
+  for (int fd = 3; fd < 1020; ++fd) {
+    if (dup(0) != fd) std::printf("number %d is not free\n", fd);
+  }
+  for (int fd = 3; fd < 1020; ++fd) refused += close(fd) != 0;
+  std::printf("refused %d\n", refused);
+}
+
 void descriptors() {
   ncclComm_t comm = make_comm();
   all_reduce(comm);
@@ -234,6 +247,7 @@ int run(const std::string& what, const std::vector<std::string>& arguments) {
       {"fork-child", fork_child},
       {"close-everything", close_everything},
       {"close-everything-raw", close_everything_raw},
+      {"take-over-numbers", take_over_numbers},
       {"descriptors", descriptors},
       {"many-threads", [&] { many_threads(number(0), number(1)); }},
       {"signal-storm", signal_storm},
@@ -244,6 +258,7 @@ int run(const std::string& what, const std::vector<std::string>& arguments) {
          hold(
              make_comm(), [](ncclComm_t comm) { all_reduce(comm); }, arguments.at(0));
        }},
+      {"pace", [] { pace(); }},
       {"vfork", [] { vfork_closes(); }},
       {"send-syscalls", [] { count_send_syscalls(); }},
       {"connect-when-told", [&] { connect_when_told(); }},

@@ -7,7 +7,9 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -273,12 +275,22 @@ void hold(void* comm, void (*collective)(void*), const std::string& how) {
   epoll_event event{};
   event.events = EPOLLOUT | EPOLLET;
   if (how == "edge") check(epoll_ctl(epoll, EPOLL_CTL_ADD, sender, &event) == 0, "epoll_ctl");
+  if (how == "edge-of-copy") check(epoll_ctl(epoll, EPOLL_CTL_ADD, dup(sender), &event) == 0, "epoll_ctl");
+  // Where no library sees it, as fclose does.
+  if (how == "taken-over") check(syscall(SYS_dup2, eventfd(0, EFD_NONBLOCK), sender) == sender, "eventfd");
   collective(comm);
   long refusals = 0;
   if (how == "level") {
     std::thread reader([&] { receive_all(receiver, kMegabyte, 'x'); });
     refusals = send_by_events(sender, kMegabyte, 'x');
     reader.join();
+  } else if (how == "taken-over") {
+    const uint64_t one = 1;
+    refusals = write(sender, &one, sizeof(one)) != sizeof(one);
+  } else if (how == "two-bursts") {
+    check(send_byte(sender, 0) > 0, "not held at all");
+    usleep(20'000);
+    refusals = send_byte(sender, 0);
   } else {
     refusals = send_byte(sender, how == "dontwait" ? MSG_DONTWAIT : 0);
     receive_all(receiver, 1, 'x');
@@ -287,6 +299,23 @@ void hold(void* comm, void (*collective)(void*), const std::string& how) {
   std::fflush(stdout);
   char end;
   check(read(STDIN_FILENO, &end, 1) >= 0, "stdin");
+}
+
+void pace() {
+  enter_network();
+  const Pair pair = connected_pair();
+  const auto print_pace = [&] {
+    uint64_t rate = 0;
+    socklen_t bytes = sizeof(rate);
+    check(getsockopt(pair.client, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &bytes) == 0, "pace");
+    std::printf("pace %ld\n", static_cast<long>(rate));
+    std::fflush(stdout);
+  };
+  print_pace();
+  char line;
+  check(read(STDIN_FILENO, &line, 1) == 1, "stdin");
+  send_all(pair.client, 1, 'p');
+  print_pace();
 }
 
 void vfork_closes() {

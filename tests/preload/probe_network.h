@@ -27,9 +27,13 @@ void connect_many(int count, const std::string& how);
 void transfer(void* comm, void (*collective)(void*));
 
 // A collective, then at once a send. `how`: "nonblocking", "dontwait", "blocking", "edge" (epoll, edge-triggered),
-// "level" (epoll, level-triggered, a megabyte moved by an event loop), "accepted" (the accepting side sends). Prints
-// "eagain N" and "sent ok".
+// "edge-of-copy" (the epoll set has a dup of the descriptor), "level" (epoll, level-triggered, a megabyte moved by an
+// event loop), "accepted" (the accepting side sends), "taken-over" (an event descriptor has got the socket's number),
+// "two-bursts" (what is printed is about the second). Prints "eagain N" and "sent ok".
 void hold(void* comm, void (*collective)(void*), const std::string& how);
+
+// One connection; prints "pace N", and again after a line on standard input and a send.
+void pace();
 
 // Closes the connection's number in a vfork child, then uses it in the parent.
 void vfork_closes();

@@ -86,7 +86,7 @@ TEST_CASE("no send is held longer than the cap, whatever the plan says") {
 }
 
 TEST_CASE("a blocking send and an edge-triggered socket never see EAGAIN of ours") {
-  for (const char* how : {"blocking", "edge"}) {
+  for (const char* how : {"blocking", "edge", "edge-of-copy"}) {
     const Held held = hold(how, 3'600'000 * kMillisecond, 500 * kMillisecond);
     SKIP_WITHOUT_NAMESPACES(held);
     INFO(how);
@@ -94,6 +94,20 @@ TEST_CASE("a blocking send and an edge-triggered socket never see EAGAIN of ours
     CHECK(held.refusals == 0);
     CHECK(held.held_sends == 0);
   }
+}
+
+TEST_CASE("what is not the connection any more is never told EAGAIN of ours") {
+  const Held held = hold("taken-over", 3'600'000 * kMillisecond, 500 * kMillisecond);
+  SKIP_WITHOUT_NAMESPACES(held);
+  REQUIRE(held.status == 0);
+  CHECK(held.refusals == 0);
+}
+
+TEST_CASE("a flow is held once for a collective, not at each of its bursts") {
+  const Held held = hold("two-bursts", 3'600'000 * kMillisecond, 20 * kMillisecond);
+  SKIP_WITHOUT_NAMESPACES(held);
+  REQUIRE(held.status == 0);
+  CHECK(held.refusals == 0);
 }
 
 TEST_CASE("an event loop that is held back sends all its data") {

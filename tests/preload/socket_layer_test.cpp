@@ -162,6 +162,20 @@ TEST_CASE("the plan's DSCP and pace are set") {
   CHECK(values_of(outcome.result.out, "pace").back() == 10'000'000);
 }
 
+TEST_CASE("a plan's pace ends with its lease") {
+  orrery_plan_entry entry = entry_to_server(1);
+  entry.pace_bps = 80'000'000;
+  const std::string path = scratch_socket_path();
+  FakeAgent agent(path, {.plan = {entry}});
+  AttachedProbe probe(agent, path, {"pace"});
+  probe.program().wait_for_output("pace ");
+  agent.publish({entry}, 1);
+  probe.program().say("\n");
+  const auto result = probe.finish();
+  SKIP_WITHOUT_NAMESPACES(result);
+  CHECK(values_of(result.out, "pace") == std::vector<long>{10'000'000, -1});
+}
+
 TEST_CASE("no plan, an expired plan and a garbage plan leave every port to the kernel") {
   const orrery_plan_entry entry = hashed_entry(1, 1, 2);
   for (const fakes::FakeAgentOptions& options :
