@@ -18,9 +18,9 @@ struct Pair {
 Pair connected_pair();
 
 // Makes `count` connections, keeps them open, prints "port N" for each. `how`: "plain"; "old-kernel" (no
-// IP_LOCAL_PORT_RANGE); "bound" (to a port of the program's own, 45000 and up); "address" (bound to the address only);
-// "udp" (connected UDP sockets); "v6" (v4-mapped); "nonblocking"; "loopback" (127.0.0.1); "dscp" (prints "tos N" and
-// "pace N" too).
+// IP_LOCAL_PORT_RANGE); "old-kernel-again" (the same with SO_REUSEADDR, each closed before the next); "bound" (to a
+// port of the program's own, 45000 and up); "address" (bound to the address only); "udp" (connected UDP sockets); "v6"
+// (v4-mapped); "nonblocking"; "loopback" (127.0.0.1); "dscp" (prints "tos N" and "pace N" too).
 void connect_many(int count, const std::string& how);
 
 // Sends 1 MB each way over one connection through every wrapped call, checks it, prints what was moved.
