@@ -188,9 +188,16 @@ void Rollout::renew(uint64_t now_ns) {
   }
   if (network_.number != 0) driver_.renew(network_, options_.lease_ns);
   for (const auto& [host, status] : hosts_)
-    if (status.has_flows)
+    if (lacks_plan(host, status))
+      send_plan(host, *committed_);
+    else if (status.has_flows)
       static_cast<void>(
           agents_.send_lease(host, status.sent, options_.lease_ns));  // a lost renewal is what leases are for
+}
+
+bool Rollout::lacks_plan(const std::string& host, const HostStatus& status) const {
+  return phase_ == Phase::kIdle && committed_ && driver_.capabilities().applies &&
+         status.sent != committed_->revision && (status.has_flows || committed_->plans.by_host.contains(host));
 }
 
 const std::string* Rollout::refusal(uint64_t flow_id) const {

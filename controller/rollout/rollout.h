@@ -101,6 +101,8 @@ class Rollout {
   void commit();
   void fail(const std::string& reason, uint64_t now_ns);
   void renew(uint64_t now_ns);
+  // The plan in force concerns the host and could not be sent to it: what it has must not live on beside the plan.
+  bool lacks_plan(const std::string& host, const HostStatus& status) const;
   const Candidate* told() const;
 
   const fabric::Graph& fabric_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,11 +15,13 @@ namespace orrery::test {
 class FakeAgentLink : public rollout::AgentLink {
  public:
   std::vector<std::string> connected;
+  std::set<std::string> full;  // connected, but takes no plan
   std::vector<std::pair<std::string, msg::HostPlan>> plans;
   std::vector<std::pair<std::string, drivers::Revision>> leases, withdrawn;
 
   Status send_plan(std::string_view host, const msg::HostPlan& plan) override {
     ORRERY_TRY(check(host));
+    if (full.contains(std::string(host))) return Error{ErrorCode::kUnavailable, "the peer's queue is full"};
     plans.emplace_back(host, plan);
     return {};
   }

@@ -240,3 +240,20 @@ TEST_CASE_METHOD(Fixture, "a driver that applies nothing commits at once and tel
   CHECK(rollout.settled());
   CHECK(agents.plans.empty());
 }
+
+TEST_CASE_METHOD(Fixture,
+                 "a host that could not be sent a plan gets it with the next renewal, not a lease on the old") {
+  commit({flow(1), flow(2)});
+  agents.full = {"h1"};
+  const drivers::Revision revision = rollout.start({flow(1, 1), flow(2)}, now);
+  ack("h2", revision);
+  REQUIRE(rollout.settled());
+  CHECK(agents.last_plan("h1").revision == revision.number - 1);
+  agents.full.clear();
+  agents.leases.clear();
+  now += 1000 * kMs;
+  rollout.poll(now);
+  CHECK(agents.last_plan("h1").revision == revision.number);
+  REQUIRE(agents.leases.size() == 1);
+  CHECK(agents.leases[0].first == "h2");
+}
