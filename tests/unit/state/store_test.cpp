@@ -3,7 +3,9 @@
 #include <sqlite3.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "tests/fakes/scratch_directory.h"
 
@@ -63,6 +65,12 @@ TEST_CASE("every start has a higher term, also right after the last one") {
     CHECK(store->term() > last);
     last = store->term();
   }
+}
+
+TEST_CASE("starts without a file have higher terms as well") {
+  const uint64_t first = Store::open("")->term();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  CHECK(Store::open("")->term() > first);
 }
 
 TEST_CASE("without a path nothing is saved and nothing is wrong") {
