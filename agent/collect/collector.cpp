@@ -13,7 +13,7 @@ Collector::Collector(std::string host, const Limits& limits, const Cadence& cade
     : host_(std::move(host)),
       limits_(limits),
       cadence_(cadence),
-      view_(std::move(view)),
+      view_(with_claims(std::move(view))),
       series_{
           metrics.gauge("orrery_collect_attached_processes", "Processes attached now."),
           metrics.gauge("orrery_collect_live_communicators", "Communicators announced and not gone."),
@@ -32,6 +32,18 @@ Collector::Collector(std::string host, const Limits& limits, const Cadence& cade
                           "Windows made at once because a communicator was announced.")},
       agent_start_tai_ns_(tai_now_ns()),
       window_start_ns_(monotonic_now_ns()) {}
+
+// A process that could tell of another's flow could have it moved, or forgotten.
+HostView Collector::with_claims(HostView view) {
+  view.claim = [this](uint64_t process, const FiveTuple& tuple) {
+    return flow_owners_.try_emplace(tuple, process).first->second == process;
+  };
+  view.release = [this](uint64_t process, const FiveTuple& tuple) {
+    const auto owner = flow_owners_.find(tuple);
+    if (owner != flow_owners_.end() && owner->second == process) flow_owners_.erase(owner);
+  };
+  return view;
+}
 
 Result<uint64_t> Collector::attach(shm::AgentSegment segment) {
   if (processes_.size() >= limits_.processes)

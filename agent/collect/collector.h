@@ -17,6 +17,7 @@ namespace orrery::collect {
 class Collector {
  public:
   Collector(std::string host, const Limits& limits, const Cadence& cadence, HostView view, telemetry::Metrics& metrics);
+  Collector(const Collector&) = delete;
 
   // The number the process has until it is gone; never used again. Errors: kExhausted, limits.processes are attached
   // already.
@@ -39,6 +40,7 @@ class Collector {
     uint64_t events = 0;
     uint64_t over_limit = 0;
   };
+  HostView with_claims(HostView view);
   static void add(Totals& totals, ProcessCollector& process);
   Totals totals();
   void update_metrics(const Totals& totals);
@@ -59,6 +61,7 @@ class Collector {
   const std::string host_;
   const Limits limits_;
   const Cadence cadence_;
+  std::map<FiveTuple, uint64_t> flow_owners_;  // processes by the flows they reported first
   const HostView view_;
   Series series_;
   std::map<uint64_t, std::unique_ptr<ProcessCollector>> processes_;

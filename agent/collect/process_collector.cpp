@@ -61,7 +61,10 @@ ProcessCollector::Outcome ProcessCollector::collect(uint64_t now_ns, int64_t tai
 void ProcessCollector::finish(uint64_t now_ns, int64_t tai_minus_monotonic_ns, Reports& reports) {
   collect(now_ns, tai_minus_monotonic_ns, reports);
   Tick tick{now_ns, tai_minus_monotonic_ns, reports};
-  for (auto& [slot, flow] : flows_.all()) report_flow(msg::FlowReport::Kind::kGone, flow, tick);
+  for (auto& [slot, flow] : flows_.all()) {
+    report_flow(msg::FlowReport::Kind::kGone, flow, tick);
+    host_.release(process_, flow.tuple);
+  }
   flows_.all().clear();
   for (const uint64_t comm_id : communicators_.ids()) handle_gone(comm_id, tick);
   report_ended(tick);
@@ -150,7 +153,14 @@ void ProcessCollector::handle_birth(const orrery_event& event, Tick& tick) {
     return;
   }
   if (host_.is_local(tuple.dst)) return;  // never reaches the fabric
-  if (const auto replaced = flows_.birth(event.flow)) report_flow(msg::FlowReport::Kind::kGone, *replaced, tick);
+  if (!host_.claim(process_, tuple)) {    // another process's
+    ++counters_.malformed;
+    return;
+  }
+  if (const auto replaced = flows_.birth(event.flow)) {
+    report_flow(msg::FlowReport::Kind::kGone, *replaced, tick);
+    if (replaced->tuple != tuple) host_.release(process_, replaced->tuple);
+  }
   Flow& flow = *flows_.find(event.flow.slot);
   flow.comm_id = communicators_.most_recent();
   read_flow(event.flow.slot, flow, tick);
@@ -162,6 +172,7 @@ void ProcessCollector::handle_death(const orrery_event& event, Tick& tick) {
   // Flows that were never told about end here too; that is no fault.
   auto flow = flows_.death(event.flow.slot, event.flow.generation);
   if (!flow) return;
+  host_.release(process_, flow->tuple);
   if (const auto last = segment_.read_ended_flow(event.flow.slot, event.flow.generation)) absorb(*flow, *last, tick);
   report_flow(msg::FlowReport::Kind::kGone, *flow, tick);
 }

@@ -25,6 +25,10 @@ struct HostView {
   // Whether `flow_id` is in the plan of `process` for connections such as this one.
   std::function<bool(uint64_t process, uint64_t flow_id, const FiveTuple&)> is_planned =
       [](uint64_t, uint64_t, const FiveTuple&) { return false; };
+  // Whether the flow may be reported by `process`: one flow is one process's, the first that tells of it, until
+  // release().
+  std::function<bool(uint64_t process, const FiveTuple&)> claim = [](uint64_t, const FiveTuple&) { return true; };
+  std::function<void(uint64_t process, const FiveTuple&)> release = [](uint64_t, const FiveTuple&) {};
   // Packets of the flow that the kernel sent again, 0 where that is not watched.
   std::function<uint32_t(const FiveTuple&)> retransmits = [](const FiveTuple&) { return uint32_t{0}; };
 };

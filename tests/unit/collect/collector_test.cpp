@@ -211,3 +211,32 @@ TEST_CASE("processes over the bound are refused with the setting to raise", "[co
   CHECK(second.error().code == ErrorCode::kExhausted);
   CHECK(second.error().message.find("limits.processes_count") != std::string::npos);
 }
+
+TEST_CASE("a flow is told of by the process that told of it first, until it is gone", "[collect]") {
+  Host host;
+  const FiveTuple tuple = tcp_flow("10.0.0.1", 40000, "10.0.0.2", 5000);
+  const uint64_t owner = host.attach();
+  auto owner_process = std::move(host.process);
+  const uint16_t slot = owner_process->flow(tuple, host.now - 90);
+  host.collect(owner);
+  host.window();
+
+  const uint64_t liar = host.attach();
+  const uint16_t forged = host.process->flow(tuple, host.now - 80);
+  host.process->flow_gone(forged, host.now - 70);
+  host.collect(liar);
+  const msg::IntentWindow window = host.window();
+  CHECK(window.flows.empty());
+  CHECK(window.losses.malformed == 1);
+
+  owner_process->flow_gone(slot, host.now);
+  host.collect(owner);
+  host.process->flow(tuple, host.now);
+  host.collect(liar);
+  CHECK(host.window().flows.size() == 2);  // the end of the first, the birth of the second
+
+  host.collector.detach(liar, host.now, kTai);
+  owner_process->flow(tuple, host.now);
+  host.collect(owner);
+  CHECK(host.window().flows.size() == 2);
+}
