@@ -52,7 +52,7 @@ class OrreryBench(unittest.TestCase):
                 iterations = [line.split(",") for line in file.read().splitlines()]
         self.assertEqual(document["schema"], 1)
         self.assertEqual(document["collective"], "all-reduce")
-        self.assertEqual((document["nranks"], document["memory"], document["library_version"]), (3, "host", 21806))
+        self.assertEqual((document["nranks"], document["memory"], document["nccl_version"]), (3, "host", 21806))
         self.assertEqual([size["bytes"] for size in document["sizes"]], [1024, 8192, 65536])
         for size in document["sizes"]:
             self.assertEqual(len(size["iterations_ms"]), 4)

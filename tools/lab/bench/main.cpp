@@ -52,7 +52,7 @@ Result<int> run(const Options& options, const Placement& placement) {
                 Rendezvous::meet(placement.master, placement.rank, placement.nranks, options.timeout_s));
   ORRERY_ASSIGN(const ncclComm_t comm, make_communicator(placement, rendezvous));
   RunInfo info{.memory = memory->name()};
-  if (const auto result = ncclGetVersion(&info.library_version); result != ncclSuccess) {
+  if (const auto result = ncclGetVersion(&info.nccl_version); result != ncclSuccess) {
     return nccl_error("ncclGetVersion", result);
   }
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> iterations_file(nullptr, &std::fclose);

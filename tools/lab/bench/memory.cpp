@@ -58,18 +58,18 @@ class CudaMemory final : public Memory {
   Result<Buffer> allocate(size_t bytes) override {
     Buffer buffer{std::malloc(bytes + 1), nullptr, bytes};
     if (!buffer.host) return Error{ErrorCode::kExhausted, "no host memory"};
-    ORRERY_TRY(check("cudaMalloc", malloc_(&buffer.library, bytes + 1)));
+    ORRERY_TRY(check("cudaMalloc", malloc_(&buffer.handed, bytes + 1)));
     return buffer;
   }
   void release(Buffer& buffer) override {
     std::free(buffer.host);
-    (void)free_(buffer.library);
+    (void)free_(buffer.handed);
   }
   Status upload(const Buffer& buffer) override {
-    return check("cudaMemcpy", copy_(buffer.library, buffer.host, buffer.bytes, kHostToDevice));
+    return check("cudaMemcpy", copy_(buffer.handed, buffer.host, buffer.bytes, kHostToDevice));
   }
   Status download(const Buffer& buffer) override {
-    return check("cudaMemcpy", copy_(buffer.host, buffer.library, buffer.bytes, kDeviceToHost));
+    return check("cudaMemcpy", copy_(buffer.host, buffer.handed, buffer.bytes, kDeviceToHost));
   }
   cudaStream_t stream() const override { return stream_; }
   Status synchronize() override { return check("cudaStreamSynchronize", synchronize_(stream_)); }

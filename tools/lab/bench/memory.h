@@ -12,10 +12,10 @@
 
 namespace orrery::bench {
 
-// `host` is what the program reads and writes, `library` what it hands to the library; the same memory in host mode.
+// `host` is what the program reads and writes, `handed` what NCCL gets; the same memory in host mode.
 struct Buffer {
   void* host = nullptr;
-  void* library = nullptr;
+  void* handed = nullptr;
   size_t bytes = 0;
 };
 

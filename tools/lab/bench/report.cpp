@@ -27,7 +27,7 @@ double percentile(std::vector<double> values, double share) {
 
 void print_header(std::FILE* out, const Options& options, const Placement& placement, const RunInfo& info) {
   std::fprintf(out, "# orrery-bench %s: %d ranks, NCCL %d, %s memory, warm-up %d, iterations %d, %s\n",
-               options.collective_name.c_str(), placement.nranks, info.library_version, info.memory.c_str(),
+               options.collective_name.c_str(), placement.nranks, info.nccl_version, info.memory.c_str(),
                options.warmup, options.iterations, options.in_place ? "in place" : "out of place");
   std::fprintf(out, "# time: mean over iterations of the slowest rank, from the call to completion\n");
   if (options.channels_info) {
@@ -75,7 +75,7 @@ std::string to_json(const Options& options, const Placement& placement, const Ru
                              {"in_place", options.in_place},
                              {"warmup", options.warmup},
                              {"compute_gap_us", options.compute_gap_us},
-                             {"library_version", info.library_version},
+                             {"nccl_version", info.nccl_version},
                              {"memory", info.memory},
                              {"sizes", nlohmann::json::array()}};
   for (const auto& result : results) {

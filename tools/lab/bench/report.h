@@ -10,7 +10,7 @@
 namespace orrery::bench {
 
 struct RunInfo {
-  int library_version = 0;
+  int nccl_version = 0;
   std::string memory;
 };
 
