@@ -88,14 +88,14 @@ Result<Runner::Buffers> Runner::allocate(const Shape& shape) {
   if (!options_.in_place) {
     ORRERY_ASSIGN(buffers.send, memory_.allocate(shape.send_count * element_bytes_));
     buffers.send_host = buffers.send.host;
-    buffers.send_library = buffers.send.handed;
+    buffers.send_handed = buffers.send.handed;
     return buffers;
   }
   const size_t offset = options_.collective == Collective::kAllGather
                             ? static_cast<size_t>(placement_.rank) * shape.count * element_bytes_
                             : 0;
   buffers.send_host = at(buffers.recv.host, offset);
-  buffers.send_library = at(buffers.recv.handed, offset);
+  buffers.send_handed = at(buffers.recv.handed, offset);
   return buffers;
 }
 
@@ -113,7 +113,7 @@ void Runner::fill(const Shape& shape, const Buffers& buffers, size_t phase) cons
 }
 
 ncclResult_t Runner::call(const Shape& shape, const Buffers& buffers) const {
-  const void* send = buffers.send_library;
+  const void* send = buffers.send_handed;
   void* recv = buffers.recv.handed;
   const ncclDataType_t type = options_.datatype;
   const cudaStream_t stream = memory_.stream();
@@ -143,7 +143,7 @@ ncclResult_t Runner::call_all_to_all(const Shape& shape, const Buffers& buffers)
   ncclResult_t result = ncclGroupStart();
   for (int peer = 0; peer < placement_.nranks && result == ncclSuccess; ++peer) {
     const size_t offset = static_cast<size_t>(peer) * shape.count * element_bytes_;
-    result = ncclSend(at(buffers.send_library, offset), shape.count, options_.datatype, peer, comm_, memory_.stream());
+    result = ncclSend(at(buffers.send_handed, offset), shape.count, options_.datatype, peer, comm_, memory_.stream());
     if (result != ncclSuccess) break;
     result = ncclRecv(at(buffers.recv.handed, offset), shape.count, options_.datatype, peer, comm_, memory_.stream());
   }
@@ -157,7 +157,7 @@ ncclResult_t Runner::call_send_recv(const Shape& shape, const Buffers& buffers) 
   const int previous = (placement_.rank + n - 1) % n;
   ncclResult_t result = ncclGroupStart();
   if (result == ncclSuccess) {
-    result = ncclSend(buffers.send_library, shape.count, options_.datatype, next, comm_, memory_.stream());
+    result = ncclSend(buffers.send_handed, shape.count, options_.datatype, next, comm_, memory_.stream());
   }
   if (result == ncclSuccess) {
     result = ncclRecv(buffers.recv.handed, shape.count, options_.datatype, previous, comm_, memory_.stream());

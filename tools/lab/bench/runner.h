@@ -40,7 +40,7 @@ class Runner {
     Buffer send;
     Buffer recv;
     void* send_host = nullptr;  // inside recv when in place
-    void* send_library = nullptr;
+    void* send_handed = nullptr;
   };
 
   Shape shape_of(uint64_t bytes) const;
