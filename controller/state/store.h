@@ -30,8 +30,8 @@ class Store {
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Higher than that of every earlier start: the saved term plus one, and never below the TAI time in milliseconds, so that
-  // a start without its file still fences the plans of the start before.
+  // Higher than that of every earlier start: the saved term plus one, and never below the TAI time in milliseconds, so
+  // that a start without its file still fences the plans of the start before.
   uint64_t term() const { return term_; }
   // As the last run left it; empty for a new file.
   const SavedState& loaded() const { return loaded_; }
