@@ -15,7 +15,6 @@ namespace orrery::collect {
 namespace {
 
 constexpr uint64_t kRequestPatienceNs = 1'000'000'000;
-constexpr uint32_t kOldestAbiVersion = 1;
 
 Result<sockaddr_un> socket_address(const std::string& path) {
   sockaddr_un address{};
@@ -121,13 +120,13 @@ AttachListener::Answer AttachListener::read_request(int fd) {
     send_refusal(fd, ORRERY_ATTACH_REFUSED);
     return {.closed = true, .refusal = fmt::format("process {} (uid {}) sent no attach request", peer.pid, peer.uid)};
   }
-  if (request.abi_oldest > ORRERY_ABI_VERSION || request.abi_version < kOldestAbiVersion) {
+  if (request.abi_oldest > ORRERY_ABI_VERSION || request.abi_version < ORRERY_ABI_OLDEST) {
     send_refusal(fd, ORRERY_ATTACH_VERSION);
     return {.closed = true,
             .refusal =
                 fmt::format("process {} ({}) has a library that speaks versions {} to {}, this agent {} to {}; upgrade "
                             "the older one",
-                            peer.pid, peer.program, request.abi_oldest, request.abi_version, kOldestAbiVersion,
+                            peer.pid, peer.program, request.abi_oldest, request.abi_version, ORRERY_ABI_OLDEST,
                             ORRERY_ABI_VERSION)};
   }
   return {.request = AttachRequest{std::move(connection), peer}};

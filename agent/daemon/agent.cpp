@@ -241,8 +241,9 @@ void Agent::take_request(int fd) {
 Result<uint64_t> Agent::prepare(const collect::AttachRequest& request) {
   ORRERY_ASSIGN(shm::AgentSegment segment, shm::AgentSegment::create({.ring_count = config_.limits.rings,
                                                                       .ring_events = config_.limits.ring_events,
-                                                                      .flow_slots = config_.limits.flows}));
-  ORRERY_ASSIGN(shm::PlanTable table, shm::PlanTable::create(config_.limits.plan_entries));
+                                                                      .flow_slots = config_.limits.flows,
+                                                                      .qp_counters = request.peer.abi_version >= 2}));
+  ORRERY_ASSIGN(shm::PlanTable table, shm::PlanTable::create(config_.limits.plan_entries, request.peer.abi_version));
   segment.mark_alive(now_ns_);
   orrery_attach_reply reply{};
   reply.magic = ORRERY_ATTACH_MAGIC;

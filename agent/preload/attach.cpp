@@ -119,7 +119,7 @@ bool send_request(int fd) {
   orrery_attach_request request{};
   request.magic = ORRERY_ATTACH_MAGIC;
   request.abi_version = ORRERY_ABI_VERSION;
-  request.abi_oldest = ORRERY_ABI_VERSION;
+  request.abi_oldest = ORRERY_ABI_OLDEST;
   request.pid = static_cast<orrery_u32>(getpid());
   request.layers = ORRERY_LAYER_NCCL | ORRERY_LAYER_SOCKETS;
   prctl(PR_GET_NAME, request.program);
@@ -219,7 +219,9 @@ const char* refusal_of(const Reply& reply) {
     return "its answer is not understood; is ORRERY_AGENT_SOCKET the agent's socket?";
   switch (body.status) {
     case ORRERY_ATTACH_OK:
-      return body.abi_version == ORRERY_ABI_VERSION ? nullptr : "it speaks another version; upgrade the older side";
+      return body.abi_version >= ORRERY_ABI_OLDEST && body.abi_version <= ORRERY_ABI_VERSION
+                 ? nullptr
+                 : "it speaks another version; upgrade the older side";
     case ORRERY_ATTACH_VERSION:
       return "it speaks another version; upgrade the older side";
     case ORRERY_ATTACH_FULL:

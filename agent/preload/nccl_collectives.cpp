@@ -44,7 +44,7 @@ void note(const Operation& operation, ncclComm_t handle) {
     event.collective.datatype = static_cast<uint8_t>(operation.type);
     event.collective.reduction = static_cast<uint8_t>(
         operation.reduction >= 0 && operation.reduction < kNcclFirstCustomOp ? operation.reduction : 255);
-    event.collective.reserved = 0;
+    event.collective.flags = 0;
     emit(event);
   }
   tick(now);

@@ -8,8 +8,10 @@
 
 #include "common/abi/types_abi.h"
 
-/* Version of this file, segment_abi.h and plan_abi.h together; the handshake carries it. */
-#define ORRERY_ABI_VERSION 1u
+/* Version of this file, segment_abi.h and plan_abi.h together; the handshake carries it and both sides use the older
+ * of the two. 2 adds: queue pairs (their events and counters), the flags of a collective, operations after SCATTER. */
+#define ORRERY_ABI_VERSION 2u
+#define ORRERY_ABI_OLDEST 1u
 
 enum orrery_event_type {
   ORRERY_EVENT_NONE = 0,
@@ -20,7 +22,12 @@ enum orrery_event_type {
   ORRERY_EVENT_COLLECTIVE = 4, /* .collective, at entry of the call (depth 0) */
   ORRERY_EVENT_GROUP_END = 5,  /* .group, after the outermost ncclGroupEnd */
   ORRERY_EVENT_FLOW_BORN = 6,  /* .flow, after connect or accept gave a five-tuple */
-  ORRERY_EVENT_FLOW_GONE = 7   /* .flow (only slot and generation count) */
+  ORRERY_EVENT_FLOW_GONE = 7,  /* .flow (only slot and generation count) */
+  /* Since version 2: */
+  ORRERY_EVENT_QP_READY = 8, /* .qp, after the FLOW_BORN of the same slot: what only a queue pair has; again at each
+                                RESET -> RTR cycle */
+  ORRERY_EVENT_QP_MOVED = 9, /* .qp: a live queue pair sends from another UDP source port now */
+  ORRERY_EVENT_DEVICE_TRAFFIC = 10 /* .comm: this communicator may send without the CPU (GIN): partly uncontrolled */
 };
 
 enum orrery_collective_op {
@@ -33,7 +40,17 @@ enum orrery_collective_op {
   ORRERY_OP_RECV = 7,
   ORRERY_OP_ALL_TO_ALL = 8,
   ORRERY_OP_GATHER = 9,
-  ORRERY_OP_SCATTER = 10
+  ORRERY_OP_SCATTER = 10,
+  /* Since version 2: */
+  ORRERY_OP_ALL_TO_ALL_V = 11, /* bytes: sum of this rank's send counts */
+  ORRERY_OP_PUT = 12           /* one-sided, to `peer` */
+};
+
+/* Bits of orrery_collective_event.flags. Since version 2; 0 before. */
+enum orrery_collective_flag {
+  ORRERY_COLLECTIVE_FROM_PROFILER = 1, /* seen by the profiler plug-in, not at the API */
+  ORRERY_COLLECTIVE_CAPTURED = 2,      /* recorded into a CUDA graph: nothing is sent yet */
+  ORRERY_COLLECTIVE_REPLAY = 4         /* a CUDA graph runs it */
 };
 
 struct orrery_comm_event {
@@ -51,7 +68,7 @@ struct orrery_collective_event {
   orrery_u32 group;    /* per-thread group number; equal for the calls of one ncclGroup, unique otherwise */
   orrery_u8 datatype;  /* ncclDataType_t */
   orrery_u8 reduction; /* ncclRedOp_t, 255 for user-defined or none */
-  orrery_u16 reserved;
+  orrery_u16 flags;    /* OR of enum orrery_collective_flag */
 };
 
 struct orrery_group_event {
@@ -73,6 +90,32 @@ struct orrery_flow_event {
   orrery_u32 plan_index; /* entry of the plan table that chose the source port, 0xffffffff when none did */
 };
 
+/* One RC or UC queue pair on a RoCEv2 port. Its five-tuple is in the FLOW_BORN of the same slot (protocol UDP, local
+ * port = the source port predicted by the formula of the kernel, remote port 4791). */
+struct orrery_qp_event {
+  orrery_u32 generation; /* of the slot */
+  orrery_u16 slot;
+  orrery_u8 qp_type;  /* enum ibv_qp_type */
+  orrery_u8 port_num; /* of the device, from 1 */
+  orrery_u32 qpn;
+  orrery_u32 dest_qpn;
+  orrery_u32 flow_label; /* in force: ours or the application's; 0: the kernel hashes the QPNs */
+  orrery_u32 cycle;      /* how often this QP had been made ready before */
+  orrery_u16 udp_sport;
+  orrery_u8 traffic_class;
+  orrery_u8 flags;       /* OR of enum orrery_qp_flag */
+  orrery_u32 plan_index; /* entry that chose the label, 0xffffffff when none did */
+  char device[16];       /* name of the RDMA device, NUL-padded, cut if longer */
+};
+
+enum orrery_qp_flag {
+  ORRERY_QP_LABEL_OURS = 1,
+  ORRERY_QP_CAN_MOVE = 2,  /* the provider can move it while it runs */
+  ORRERY_QP_LOOPBACK = 4,  /* a flush QP: leads to itself, left alone */
+  ORRERY_QP_CAN_DEFER = 8, /* sends can be held back for a release offset */
+  ORRERY_QP_LAG = 16       /* on a bonded port: the label would also choose the port, so it is left alone */
+};
+
 struct orrery_event {
   orrery_u64 time_ns;
   orrery_u32 type;   /* enum orrery_event_type */
@@ -82,6 +125,7 @@ struct orrery_event {
     struct orrery_collective_event collective;
     struct orrery_group_event group;
     struct orrery_flow_event flow;
+    struct orrery_qp_event qp;
     orrery_u8 raw[48];
   };
 };
@@ -89,6 +133,7 @@ struct orrery_event {
 ORRERY_ABI_ASSERT(sizeof(struct orrery_comm_event) == 24, "comm event layout");
 ORRERY_ABI_ASSERT(sizeof(struct orrery_collective_event) == 32, "collective event layout");
 ORRERY_ABI_ASSERT(sizeof(struct orrery_flow_event) == 48, "flow event layout");
+ORRERY_ABI_ASSERT(sizeof(struct orrery_qp_event) == 48, "queue pair event layout");
 ORRERY_ABI_ASSERT(sizeof(struct orrery_event) == 64, "an event is one cache line");
 
 #endif

@@ -27,13 +27,14 @@ Result<AgentSegment> AgentSegment::create(const SegmentShape& shape) {
   ORRERY_ASSIGN(auto memory, SharedMemory::create("orrery-segment", shape.total_bytes(), PeerAccess::kReadWrite));
   auto* header = static_cast<orrery_segment_header*>(memory.data());
   header->magic = ORRERY_SEGMENT_MAGIC;
-  header->abi_version = ORRERY_ABI_VERSION;
+  header->abi_version = shape.abi_version();
   header->header_bytes = sizeof(orrery_segment_header);
   header->ring_count = shape.ring_count;
   header->ring_events = shape.ring_events;
   header->ring_bytes = static_cast<uint32_t>(shape.ring_bytes());
   header->flow_slots = shape.flow_slots;
   header->flows_offset = shape.flows_offset();
+  header->qps_offset = shape.qps_offset();
   header->total_bytes = shape.total_bytes();
   return AgentSegment(std::move(memory), shape);
 }
@@ -87,6 +88,17 @@ std::optional<FlowSample> AgentSegment::read_slot(uint32_t slot) const {
   fence_acquire();
   if (load_relaxed(&flow->generation) != sample.generation) return std::nullopt;
   return sample;
+}
+
+std::optional<orrery_qp_counters> AgentSegment::read_qp(uint32_t slot, uint32_t generation) const {
+  if (slot >= shape_.flow_slots || !shape_.qp_counters) return std::nullopt;
+  const orrery_flow_counters* flow = flow_at(memory_.data(), shape_, slot);
+  orrery_qp_counters counters;
+  copy_words(&counters, qp_at(memory_.data(), shape_, slot), sizeof(counters));
+  fence_acquire();
+  const uint32_t seen = load_relaxed(&flow->generation);
+  if (seen != generation && seen != generation + 1) return std::nullopt;
+  return counters;
 }
 
 std::optional<FlowSample> AgentSegment::read_flow(uint32_t slot) const {

@@ -82,6 +82,10 @@ class AgentSegment {
   // The last counters of a flow that had `generation` and has ended; nothing when its slot was taken again.
   std::optional<FlowSample> read_ended_flow(uint32_t slot, uint32_t generation) const;
 
+  // What a queue pair adds to the flow of `slot` that has, or ended with, `generation`; nothing when the slot was taken
+  // again, is out of range, or the segment is of version 1.
+  std::optional<orrery_qp_counters> read_qp(uint32_t slot, uint32_t generation) const;
+
  private:
   struct Batch {
     uint64_t next;

@@ -1,4 +1,4 @@
-// Arithmetic of the segment of segment_abi.h: where rings and flow counters lie, given the three numbers the agent
+// Arithmetic of the segment of segment_abi.h: where rings and flow counters lie, given the numbers the agent
 // chooses. Freestanding (no libstdc++): also used inside training processes.
 #pragma once
 
@@ -19,6 +19,7 @@ struct SegmentShape {
   uint32_t ring_count = 64;
   uint32_t ring_events = 4096;  // a power of two
   uint32_t flow_slots = 4096;
+  bool qp_counters = true;  // since version 2 of the ABI
 
   constexpr bool valid() const {
     return ring_count >= 1 && ring_count <= kMaxRings && ring_events >= 2 && ring_events <= kMaxRingEvents &&
@@ -30,9 +31,14 @@ struct SegmentShape {
   }
   constexpr uint64_t ring_offset(uint32_t ring) const { return sizeof(orrery_segment_header) + ring * ring_bytes(); }
   constexpr uint64_t flows_offset() const { return ring_offset(ring_count); }
-  constexpr uint64_t total_bytes() const {
-    return flows_offset() + uint64_t{flow_slots} * sizeof(orrery_flow_counters);
+  constexpr uint64_t qps_offset() const {
+    return qp_counters ? flows_offset() + uint64_t{flow_slots} * sizeof(orrery_flow_counters) : 0;
   }
+  constexpr uint64_t total_bytes() const {
+    return flows_offset() +
+           uint64_t{flow_slots} * (sizeof(orrery_flow_counters) + (qp_counters ? sizeof(orrery_qp_counters) : 0));
+  }
+  constexpr uint32_t abi_version() const { return qp_counters ? 2 : 1; }
 };
 
 constexpr uint64_t plan_table_bytes(uint32_t capacity) {
@@ -47,6 +53,10 @@ inline orrery_event* ring_events(orrery_ring_header* ring) {
 }
 inline orrery_flow_counters* flow_at(void* base, const SegmentShape& shape, uint32_t slot) {
   return reinterpret_cast<orrery_flow_counters*>(static_cast<char*>(base) + shape.flows_offset()) + slot;
+}
+// Precondition: shape.qp_counters.
+inline orrery_qp_counters* qp_at(void* base, const SegmentShape& shape, uint32_t slot) {
+  return reinterpret_cast<orrery_qp_counters*>(static_cast<char*>(base) + shape.qps_offset()) + slot;
 }
 inline orrery_plan_entry* plan_entries(orrery_plan_header* header) {
   return reinterpret_cast<orrery_plan_entry*>(header + 1);

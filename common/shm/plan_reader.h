@@ -28,7 +28,8 @@ class PlanReader {
  public:
   bool open(const void* base, size_t bytes) {
     const auto* header = static_cast<const orrery_plan_header*>(base);
-    if (bytes < sizeof(*header) || header->magic != ORRERY_PLAN_MAGIC || header->abi_version != ORRERY_ABI_VERSION)
+    if (bytes < sizeof(*header) || header->magic != ORRERY_PLAN_MAGIC || header->abi_version < ORRERY_ABI_OLDEST ||
+        header->abi_version > ORRERY_ABI_VERSION)
       return false;
     const uint32_t capacity = header->capacity;
     if (capacity == 0 || capacity > kMaxPlanEntries || plan_table_bytes(capacity) > bytes) return false;

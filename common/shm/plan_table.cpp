@@ -7,14 +7,14 @@ namespace orrery::shm {
 
 PlanTable::PlanTable(SharedMemory memory, uint32_t capacity) : memory_(std::move(memory)), capacity_(capacity) {}
 
-Result<PlanTable> PlanTable::create(uint32_t capacity) {
+Result<PlanTable> PlanTable::create(uint32_t capacity, uint32_t abi_version) {
   if (capacity == 0 || capacity > kMaxPlanEntries)
     return Error{ErrorCode::kInvalidArgument, "plan table of " + std::to_string(capacity) + " entries: must be 1 to " +
                                                   std::to_string(kMaxPlanEntries)};
   ORRERY_ASSIGN(auto memory, SharedMemory::create("orrery-plan", plan_table_bytes(capacity), PeerAccess::kReadOnly));
   PlanTable table(std::move(memory), capacity);
   table.header()->magic = ORRERY_PLAN_MAGIC;
-  table.header()->abi_version = ORRERY_ABI_VERSION;
+  table.header()->abi_version = abi_version;
   table.header()->capacity = capacity;
   return table;
 }

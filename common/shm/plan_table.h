@@ -18,8 +18,9 @@ struct PlanStamp {
 
 class PlanTable {
  public:
-  // Errors: kInvalidArgument (capacity is 0 or above kMaxPlanEntries), kSystem.
-  static Result<PlanTable> create(uint32_t capacity);
+  // `abi_version`: of the process that will read it; the layout is the same in all. Errors: kInvalidArgument (capacity
+  // is 0 or above kMaxPlanEntries), kSystem.
+  static Result<PlanTable> create(uint32_t capacity, uint32_t abi_version = ORRERY_ABI_VERSION);
 
   int fd() const { return memory_.fd(); }
   size_t bytes() const { return memory_.bytes(); }

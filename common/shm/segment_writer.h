@@ -15,11 +15,13 @@ class SegmentWriter {
   // False, and nothing is used, when the header does not describe `bytes` bytes of a version this code speaks.
   bool open(void* base, size_t bytes) {
     const auto* header = static_cast<const orrery_segment_header*>(base);
-    if (bytes < sizeof(*header) || header->magic != ORRERY_SEGMENT_MAGIC || header->abi_version != ORRERY_ABI_VERSION)
+    if (bytes < sizeof(*header) || header->magic != ORRERY_SEGMENT_MAGIC || header->abi_version < ORRERY_ABI_OLDEST ||
+        header->abi_version > ORRERY_ABI_VERSION)
       return false;
-    const SegmentShape shape{header->ring_count, header->ring_events, header->flow_slots};
-    if (!shape.valid() || shape.total_bytes() > bytes || header->ring_bytes != shape.ring_bytes() ||
-        header->header_bytes != sizeof(*header) || header->flows_offset != shape.flows_offset())
+    const SegmentShape shape{header->ring_count, header->ring_events, header->flow_slots, header->abi_version >= 2};
+    if (!shape.valid() || header->qps_offset != shape.qps_offset() || shape.total_bytes() > bytes ||
+        header->ring_bytes != shape.ring_bytes() || header->header_bytes != sizeof(*header) ||
+        header->flows_offset != shape.flows_offset())
       return false;
     base_ = base;
     shape_ = shape;
@@ -84,6 +86,10 @@ class SegmentWriter {
         continue;
       store_relaxed(&flow->bursts, 0u);
       for (uint64_t* word = &flow->tx_bytes; word <= &flow->plan_flow_id; ++word) store_relaxed(word, uint64_t{0});
+      if (shape_.qp_counters) {
+        auto* qp = reinterpret_cast<uint64_t*>(qp_at(base_, shape_, slot));
+        for (size_t word = 0; word < sizeof(orrery_qp_counters) / 8; ++word) store_relaxed(&qp[word], uint64_t{0});
+      }
       return slot;
     }
     __atomic_fetch_add(&header()->lost_no_slot, 1u, __ATOMIC_RELAXED);
@@ -98,6 +104,9 @@ class SegmentWriter {
   }
 
   orrery_flow_counters* counters(uint32_t slot) { return flow_at(base_, shape_, slot); }
+
+  // Null in a segment of version 1.
+  orrery_qp_counters* qp_counters(uint32_t slot) { return shape_.qp_counters ? qp_at(base_, shape_, slot) : nullptr; }
 
   uint64_t agent_alive_ns() const {
     return load_relaxed(&static_cast<const orrery_segment_header*>(base_)->agent_alive_ns);
