@@ -53,7 +53,7 @@ TEST_CASE("an event with a field out of range is not believed") {
     CHECK_FALSE(believed(collective_event(kNow, 0, 1)));
     CHECK_FALSE(believed(collective_event(kNow, 1, uint64_t{1} << 60)));
     orrery_event event = collective_event(kNow, 1, 1);
-    event.collective.op = 11;
+    event.collective.op = ORRERY_OP_PUT + 1;
     CHECK_FALSE(believed(event));
     event.collective.op = ORRERY_OP_SEND;
     event.collective.peer = kMaxRanks;
