@@ -32,12 +32,13 @@ namespace {
 
 constexpr int kHighDescriptor =
     960;  // out of the way of shells and of programs that count; below the usual limit of 1024
-constexpr size_t kLeastRoom = 16u << 20;
+constexpr size_t kLeastRoom = 32u << 20;
 
 // An address range kept for good, see map_over().
 struct Room {
   char* base;
   size_t bytes;
+  size_t used;
 };
 
 struct Connection {
@@ -49,6 +50,7 @@ struct Connection {
   Room segment_room;
   Room plan_room;
   bool said_refused;
+  uint32_t attachments;  // so far, those of the parent before a fork included: a generation never returns
   sockaddr_un address;
 };
 constinit Connection connection{};
@@ -179,17 +181,27 @@ bool is_safe_memory(int fd, uint64_t bytes) {
   return seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
 }
 
-// Maps `fd` at a fixed address within `room`, which stays mapped (with anonymous memory where nothing else is) for the
-// life of the process: a thread that is late by one attachment touches valid memory, whenever it wakes up.
-bool map_over(Room& room, int fd, size_t bytes, int protection) {
-  const int anonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  const bool first = room.base == nullptr;
-  if (first) room.bytes = bytes > kLeastRoom ? bytes : kLeastRoom;
-  if (bytes > room.bytes) return false;
-  void* base = mmap(room.base, room.bytes, protection, anonymous | (first ? 0 : MAP_FIXED), -1, 0);
+// Reserves a room for `bytes` and as much again: what a thread that is late by one attachment mixes of old addresses
+// and new sizes still lies within one.
+bool make_room(Room& room, size_t bytes, int protection) {
+  const size_t wanted = 2 * bytes > kLeastRoom ? 2 * bytes : kLeastRoom;
+  void* base = mmap(nullptr, wanted, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return false;
-  room.base = static_cast<char*>(base);
-  return mmap(base, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == base;
+  room = {static_cast<char*>(base), wanted, 0};
+  return true;
+}
+
+// Maps `fd` at a fixed address within `room`, which stays mapped (with anonymous memory where nothing else is) for the
+// life of the process: a thread that is late by one attachment touches valid memory, whenever it wakes up. A newer
+// agent may need a larger room; the old one is emptied and left.
+bool map_over(Room& room, int fd, size_t bytes, int protection) {
+  if (room.base != nullptr && room.used != 0 &&
+      mmap(room.base, room.used, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
+          room.base)
+    return false;
+  if (2 * bytes > room.bytes && !make_room(room, bytes, protection)) return false;
+  room.used = bytes;
+  return mmap(room.base, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == room.base;
 }
 
 bool use(const Reply& reply) {
@@ -241,9 +253,9 @@ void take_reply(uint64_t now) {
   if (reply.bytes <= 0) return hang_up();
   if (const char* why = refusal_of(reply)) return refuse(now, why);
   if (!use(reply))
-    return refuse(now, "its shared memory is not as agreed (or larger than before: restart the program)");
+    return refuse(now, "its shared memory is not as agreed, or there is no address space for it (see ulimit -v)");
   connection.awaiting_reply = false;
-  const uint32_t next = generation() + 1;
+  const uint32_t next = ++connection.attachments;
   __atomic_store_n(&fork_wiped.generation, next, __ATOMIC_RELEASE);
   __atomic_store_n(&fork_wiped.arm, uint32_t{kAttached}, __ATOMIC_RELEASE);
   announce_all_flows();
@@ -323,6 +335,15 @@ void move_connection_away(int fd) {
   KeepErrno keep;
   const int moved = fcntl(fd, F_DUPFD_CLOEXEC, fd + 1);
   if (moved >= 0) __atomic_store_n(&connection_number, moved, __ATOMIC_RELAXED);
+}
+
+void forget_connection_of_parent() {
+  drop_connection_in_child();
+  connection.busy = 0;  // another thread of the parent may have held it
+  connection.awaiting_reply = false;
+  connection.said_refused = false;
+  connection.next_try_ns = 0;
+  __atomic_store_n(&next_tick_ns, uint64_t{0}, __ATOMIC_RELAXED);
 }
 
 void drop_connection_in_child() {

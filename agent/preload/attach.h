@@ -47,5 +47,7 @@ inline bool is_agent_connection(int fd) {
 void move_connection_away(int fd);
 
 void drop_connection_in_child();
+// In a forked child that is going to attach by itself.
+void forget_connection_of_parent();
 
 }  // namespace orrery::preload

@@ -106,6 +106,12 @@ void emit_comm_gone(uint64_t comm_id, uint64_t parent_id, uint32_t rank, uint32_
   emit_comm(ORRERY_EVENT_COMM_GONE, comm_id, parent_id, rank, nranks);
 }
 
+void forget_comms_of_parent() {
+  for (Comm& comm : comms)
+    if (handle_of(comm) != nullptr) comm = Comm{};
+  last_start_of_any = 0;
+}
+
 bool announce_all_comms() {
   bool any = false;
   const uint32_t current = generation();

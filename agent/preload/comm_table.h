@@ -33,6 +33,8 @@ void note_collective_start(Comm* comm, uint64_t now);
 void emit_comm_init(uint64_t comm_id, uint64_t parent_id, uint32_t rank, uint32_t nranks);
 void emit_comm_ready(const Comm& comm);
 void emit_comm_gone(uint64_t comm_id, uint64_t parent_id, uint32_t rank, uint32_t nranks);
+// In a forked child: nothing is known any more.
+void forget_comms_of_parent();
 // Tells a new agent what it missed. True when there was something to tell.
 bool announce_all_comms();
 

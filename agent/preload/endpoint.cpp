@@ -1,6 +1,9 @@
 #include "agent/preload/endpoint.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace orrery::preload {
 
@@ -24,6 +27,22 @@ bool to_endpoint(const sockaddr* address, socklen_t bytes, Endpoint* out) {
     return true;
   }
   return false;
+}
+
+// rt_sigprocmask reads 8 bytes before it looks at what is to be done with them, and refuses what is not one of its
+// three operations: EFAULT or EINVAL tells, and nothing is changed.
+static bool is_word_readable(const char* address) {
+  return syscall(SYS_rt_sigprocmask, ~0, address, nullptr, 8) == -1 && errno != EFAULT;
+}
+
+bool is_readable(const void* address, size_t bytes) {
+  const int saved = errno;
+  const auto* first = static_cast<const char*>(address);
+  const char* last = first + bytes - 1;  // two words of eight within aligned words are each on one page
+  const bool readable = is_word_readable(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(first) & ~7ull)) &&
+                        is_word_readable(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(last) & ~7ull));
+  errno = saved;
+  return readable;
 }
 
 bool is_loopback(const Endpoint& endpoint) {

@@ -12,8 +12,10 @@ struct Endpoint {
   uint16_t port;        // host byte order
 };
 
-// False for anything but IPv4 and IPv6.
+// False for anything but IPv4 and IPv6. `address` must be readable.
 bool to_endpoint(const sockaddr* address, socklen_t bytes, Endpoint* out);
+// Whether `bytes` (at least 1) bytes from `address` on can be read; asks the kernel.
+bool is_readable(const void* address, size_t bytes);
 bool is_loopback(const Endpoint& endpoint);
 // Host byte order; false when the endpoint is not IPv4.
 bool to_v4(const Endpoint& endpoint, uint32_t* out);

@@ -189,6 +189,16 @@ void forget_range(uint32_t first, uint32_t last) {
     if (descriptor(static_cast<int>(fd)) != 0) forget_descriptor(static_cast<int>(fd));
 }
 
+void forget_flows_of_parent() {
+  const uint32_t highest = __atomic_load_n(&highest_descriptor, __ATOMIC_RELAXED);
+  for (uint32_t fd = 0; fd <= highest; ++fd)
+    if (descriptors[fd] != 0) descriptors[fd] &= kEdgeTriggered;  // the epoll set is inherited, too
+  for (Flow& flow : flows)
+    if (flow.references != 0) flow = Flow{};
+  for (Peer& peer : peers)
+    if (peer.key != 0) peer = Peer{};
+}
+
 void announce_flow(Flow& flow) {
   const uint32_t current = generation();
   uint32_t announced = __atomic_load_n(&flow.announced, __ATOMIC_RELAXED);

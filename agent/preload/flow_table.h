@@ -78,6 +78,9 @@ void mark_edge_triggered(int fd);
 // Every descriptor of [first, last].
 void forget_range(uint32_t first, uint32_t last);
 
+// In a forked child: nothing is known any more.
+void forget_flows_of_parent();
+
 void announce_flow(Flow& flow);
 void announce_all_flows();
 

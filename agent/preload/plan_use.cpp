@@ -221,6 +221,19 @@ void lift_pace(Flow& flow, int fd) {
   errno = saved;
 }
 
+static uint32_t any_paced = 0;
+
+void note_paced() {
+  __atomic_store_n(&any_paced, 1u, __ATOMIC_RELAXED);
+}
+
+void lift_all_paces_in_child() {
+  if (any_paced == 0) return;
+  for (int fd = 0; fd < kMaxDescriptors; ++fd)
+    if (Flow* flow = flow_of(fd); flow != nullptr && flow->paced) lift_pace(*flow, fd);
+  any_paced = 0;
+}
+
 void refresh_plan(Flow& flow, uint64_t now) {
   const uint32_t sequence = attachment.plan.sequence();
   if (flow.plan_generation == generation() && flow.plan_sequence == sequence) return;

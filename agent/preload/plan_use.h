@@ -20,6 +20,10 @@ int connect_planned(int fd, const sockaddr* address, socklen_t bytes, const Endp
 // Takes the plan's pace off the socket, because the plan is no longer valid. Keeps errno.
 void lift_pace(Flow& flow, int fd);
 
+// In a forked child, which follows none of its parent's connections: takes all paces off. Only system calls.
+void lift_all_paces_in_child();
+void note_paced();
+
 // Whether this send must be answered with EAGAIN, because the flow's time has not come. Called at the start of a burst.
 // Precondition: attached.
 bool must_hold(Flow& flow, int fd, int flags, uint64_t now);

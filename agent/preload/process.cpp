@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "agent/preload/attach.h"
+#include "agent/preload/comm_table.h"
+#include "agent/preload/flow_table.h"
+#include "agent/preload/plan_use.h"
 
 namespace orrery::preload {
 
@@ -39,6 +42,7 @@ LogLevel parse_log_level(const char* value) {
 void child_after_fork() {
   __atomic_store_n(&fork_wiped.arm, uint32_t{kOff}, __ATOMIC_RELAXED);
   drop_connection_in_child();
+  lift_all_paces_in_child();
 }
 
 bool decide() {
@@ -48,6 +52,14 @@ bool decide() {
   interested_pid = getpid();
   madvise(&fork_wiped, sizeof(fork_wiped), MADV_WIPEONFORK);  // older kernels: the handler below
   return pthread_atfork(nullptr, nullptr, child_after_fork) == 0;
+}
+
+// The parent's connection, flows and communicators are the parent's: it goes on reporting them.
+void start_anew_in_child() {
+  interested_pid = static_cast<pid_t>(syscall(SYS_getpid));
+  forget_connection_of_parent();
+  forget_flows_of_parent();
+  forget_comms_of_parent();
 }
 
 void write_line(const char* what, const char* detail) {
@@ -77,10 +89,15 @@ __attribute__((noinline)) void claim_ring_slow(Thread& self) {
 
 bool become_interested() {
   uint32_t state = __atomic_load_n(&interest, __ATOMIC_ACQUIRE);
-  if (state == kUndecided &&
+  const bool in_child = state == kInterested && arm() == kOff;
+  if ((state == kUndecided || in_child) &&
       __atomic_compare_exchange_n(&interest, &state, uint32_t{kDeciding}, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     const int saved = errno;
-    const bool interested = decide();
+    bool interested = true;
+    if (in_child)
+      start_anew_in_child();
+    else
+      interested = decide();
     errno = saved;
     if (interested) __atomic_store_n(&fork_wiped.arm, uint32_t{kSeeking}, __ATOMIC_RELEASE);
     state = interested ? kInterested : kDisabled;

@@ -11,7 +11,7 @@
 namespace orrery::preload {
 
 enum Arm : uint32_t {
-  kOff = 0,       // disabled, nothing of interest was called yet, or this is a forked child: only forward
+  kOff = 0,       // disabled, or nothing of interest was called yet (in a forked child: since the fork): only forward
   kSeeking = 1,   // no agent yet
   kAttached = 2,  // segment and plan table are mapped
 };
@@ -78,8 +78,8 @@ inline uint64_t now_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// The first call that concerns us turns the library from kOff to kSeeking. False when it stays off: kill switch,
-// set-uid program, forked child.
+// The first call that concerns us turns the library from kOff to kSeeking. A forked child is a process of its own, with
+// nothing of its parent's, from its first such call on. False when it stays off: kill switch, set-uid program.
 bool become_interested();
 // Whether this is the process that became interested, and not a child of it (a vfork child shares our memory). One
 // system call.

@@ -1,8 +1,11 @@
 // Socket wrappers. A descriptor we do not follow costs one load; one we follow costs a clock reading and a few
 // counters.
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -33,6 +36,14 @@ constinit RealLibc<ssize_t(int, const iovec*, int)> real_readv{"readv"};
 constinit RealLibc<ssize_t(int, void*, size_t, size_t)> real_read_chk{"__read_chk"};
 constinit RealLibc<ssize_t(int, void*, size_t, size_t, int)> real_recv_chk{"__recv_chk"};
 constinit RealLibc<ssize_t(int, void*, size_t, size_t, int, sockaddr*, socklen_t*)> real_recvfrom_chk{"__recvfrom_chk"};
+constinit RealLibc<int(int, mmsghdr*, unsigned, int)> real_sendmmsg{"sendmmsg"};
+constinit RealLibc<int(int, mmsghdr*, unsigned, int, timespec*)> real_recvmmsg{"recvmmsg"};
+constinit RealLibc<ssize_t(int, int, off_t*, size_t)> real_sendfile{"sendfile"};
+constinit RealLibc<ssize_t(int, int, off64_t*, size_t)> real_sendfile64{"sendfile64"};
+constinit RealLibc<ssize_t(int, off64_t*, int, off64_t*, size_t, unsigned)> real_splice{"splice"};
+constinit RealLibc<int(int, int, ...)> real_fcntl{"fcntl"};
+constinit RealLibc<int(int, int, ...)> real_fcntl64{"fcntl64"};
+constinit RealLibc<void(int)> real_closefrom{"closefrom"};
 constinit RealLibc<int(int)> real_close{"close"};
 constinit RealLibc<int(unsigned, unsigned, int)> real_close_range{"close_range"};
 constinit RealLibc<int(int)> real_dup{"dup"};
@@ -47,6 +58,8 @@ __attribute__((constructor)) void find_all() {
   real_send.get(), real_sendto.get(), real_sendmsg.get(), real_write.get(), real_writev.get();
   real_recv.get(), real_recvfrom.get(), real_recvmsg.get(), real_read.get(), real_readv.get();
   real_read_chk.get(), real_recv_chk.get(), real_recvfrom_chk.get();
+  real_sendmmsg.get(), real_recvmmsg.get(), real_sendfile.get(), real_sendfile64.get(), real_splice.get();
+  real_fcntl.get(), real_fcntl64.get(), real_closefrom.get();
   real_close.get(), real_close_range.get(), real_dup.get(), real_dup2.get(), real_dup3.get();
   real_shutdown.get(), real_epoll_ctl.get();
 }
@@ -112,12 +125,32 @@ inline ssize_t traced_send(int fd, int flags, Call call) {
   return call();
 }
 
+void count_received(int fd, ssize_t bytes) {
+  if (bytes <= 0 || !attached()) return;
+  if (Flow* flow = flow_of(fd))
+    if (orrery_flow_counters* counters = counters_of(*flow)) add(&counters->rx_bytes, static_cast<uint64_t>(bytes));
+}
+
+ssize_t bytes_of(const mmsghdr* messages, int count) {
+  ssize_t bytes = 0;
+  for (int i = 0; i < count; ++i) bytes += messages[i].msg_len;
+  return bytes;
+}
+
+// sendmmsg counts messages, we count bytes: the call's own answer is kept aside.
+int send_messages(int fd, mmsghdr* messages, unsigned count, int flags) {
+  int sent = -1;
+  const ssize_t bytes = traced_send(fd, flags, [&]() -> ssize_t {
+    sent = real_sendmmsg.get()(fd, messages, count, flags);
+    return sent < 0 ? -1 : bytes_of(messages, sent);
+  });
+  return bytes < 0 ? -1 : sent;
+}
+
 template <typename Call>
 inline ssize_t traced_receive(int fd, int flags, Call call) {
   const ssize_t received = call();
-  if (received <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) || !attached()) return received;
-  if (Flow* flow = flow_of(fd))
-    if (orrery_flow_counters* counters = counters_of(*flow)) add(&counters->rx_bytes, static_cast<uint64_t>(received));
+  if (!(flags & (MSG_PEEK | MSG_ERRQUEUE))) count_received(fd, received);
   return received;
 }
 
@@ -150,7 +183,10 @@ int connect_followed(int fd, const sockaddr* address, socklen_t bytes, const End
   const int error = errno;
   if (result == 0 || error == EINPROGRESS || error == EINTR) {
     add_flow(fd, remote, ORRERY_ROLE_CONNECT, ordinal, planned.entry_index);
-    if (Flow* flow = flow_of(fd)) flow->paced = planned.paced;
+    if (Flow* flow = flow_of(fd); flow != nullptr && planned.paced) {
+      flow->paced = true;
+      note_paced();
+    }
   }
   errno = error;
   return result;
@@ -184,6 +220,10 @@ int duplicate(int from, int to) {
   return to;
 }
 
+int duplicate_by(int command, int from, int result) {
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? duplicate(from, result) : result;
+}
+
 template <typename Call>
 int duplicate_onto(int from, int to, Call call) {
   if (from == to) return call();
@@ -202,7 +242,10 @@ using namespace orrery::preload;
 
 ORRERY_EXPORT int connect(int fd, const sockaddr* address, socklen_t bytes) {
   Endpoint remote;
-  if (!to_endpoint(address, bytes, &remote) || is_loopback(remote)) {
+  // The kernel's answer to an unreadable address is EFAULT, and should stay that.
+  const bool readable =
+      address != nullptr && bytes > 0 && bytes <= sizeof(sockaddr_storage) && is_readable(address, bytes);
+  if (!readable || !to_endpoint(address, bytes, &remote) || is_loopback(remote)) {
     const int result = real_connect.get()(fd, address, bytes);
     if (result == 0 && is_followed(fd)) forget_if_ours(fd);
     return result;
@@ -277,6 +320,58 @@ ORRERY_EXPORT ssize_t __recvfrom_chk(int fd, void* data, size_t bytes, size_t ro
                                      socklen_t* address_bytes) {
   return traced_receive(fd, flags,
                         [=] { return real_recvfrom_chk.get()(fd, data, bytes, room, flags, address, address_bytes); });
+}
+
+ORRERY_EXPORT int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
+  return send_messages(fd, messages, count, flags);
+}
+
+ORRERY_EXPORT int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* patience) {
+  const int received = real_recvmmsg.get()(fd, messages, count, flags, patience);
+  if (received > 0 && flow_of(fd) != nullptr && !(flags & (MSG_PEEK | MSG_ERRQUEUE)))
+    count_received(fd, bytes_of(messages, received));
+  return received;
+}
+
+ORRERY_EXPORT ssize_t sendfile(int to, int from, off_t* offset, size_t bytes) noexcept {
+  return traced_send(to, 0, [=] { return real_sendfile.get()(to, from, offset, bytes); });
+}
+
+ORRERY_EXPORT ssize_t sendfile64(int to, int from, off64_t* offset, size_t bytes) noexcept {
+  return traced_send(to, 0, [=] { return real_sendfile64.get()(to, from, offset, bytes); });
+}
+
+ORRERY_EXPORT ssize_t splice(int from, off64_t* from_offset, int to, off64_t* to_offset, size_t bytes, unsigned flags) {
+  const ssize_t moved =
+      traced_send(to, 0, [=] { return real_splice.get()(from, from_offset, to, to_offset, bytes, flags); });
+  count_received(from, moved);
+  return moved;
+}
+
+ORRERY_EXPORT int fcntl(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* argument = va_arg(arguments, void*);  // as wide as anything a command takes
+  va_end(arguments);
+  return duplicate_by(command, fd, real_fcntl.get()(fd, command, argument));
+}
+
+// fcntl in programs built against glibc 2.28 or newer with 64-bit file offsets.
+ORRERY_EXPORT int fcntl64(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* argument = va_arg(arguments, void*);
+  va_end(arguments);
+  auto* real = real_fcntl64.get() != nullptr ? real_fcntl64.get() : real_fcntl.get();
+  return duplicate_by(command, fd, real(fd, command, argument));
+}
+
+ORRERY_EXPORT void closefrom(int first) noexcept {
+  const int saved = errno;
+  if (arm() != kOff && is_own_process()) forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
+  errno = saved;
+  if (auto* real = real_closefrom.get()) return real(first);
+  syscall(SYS_close_range, first < 0 ? 0 : first, ~0u, 0);
 }
 
 // A program that closes every number it can think of does not mean our connection, which it never opened.

@@ -125,9 +125,11 @@ void FakeAgent::answer(Session& session) {
   reply.status = options_.status;
   reply.abi_version = options_.abi_version;
   if (options_.status != ORRERY_ATTACH_OK) return send_reply(session.connection.get(), reply, -1, -1);
-  session.segment = shm::AgentSegment::create(options_.shape).value();
+  shm::SegmentShape shape = options_.shape;
+  shape.qp_counters = options_.abi_version >= 2;
+  session.segment = shm::AgentSegment::create(shape).value();
   session.segment->mark_alive(monotonic_now_ns());
-  session.plan = shm::PlanTable::create(kPlanCapacity).value();
+  session.plan = shm::PlanTable::create(kPlanCapacity, options_.abi_version).value();
   if (options_.lease_ns != 0)
     (void)session.plan->publish(options_.plan,
                                 {.term = 1, .revision = 1, .valid_until_ns = monotonic_now_ns() + options_.lease_ns});

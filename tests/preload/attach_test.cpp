@@ -39,7 +39,8 @@ TEST_CASE("switched off, the library does not even look for the agent") {
 TEST_CASE("an agent of another version, full or unwilling leaves the program unattached and unaffected") {
   for (const FakeAgentOptions& options :
        {FakeAgentOptions{.status = ORRERY_ATTACH_VERSION}, FakeAgentOptions{.status = ORRERY_ATTACH_FULL},
-        FakeAgentOptions{.status = ORRERY_ATTACH_REFUSED}, FakeAgentOptions{.abi_version = ORRERY_ABI_VERSION + 1}}) {
+        FakeAgentOptions{.status = ORRERY_ATTACH_REFUSED}, FakeAgentOptions{.abi_version = ORRERY_ABI_VERSION + 1},
+        FakeAgentOptions{.abi_version = ORRERY_ABI_OLDEST - 1}}) {
     const std::string path = scratch_socket_path();
     FakeAgent agent(path, options);
     check_unaffected("nccl-tour", run_probe({"nccl-tour"}, path));
@@ -83,6 +84,39 @@ TEST_CASE("when the agent is restarted the program attaches again and tells it w
   CHECK(result.err.empty());
 }
 
+TEST_CASE("an agent is replaced by a newer, larger and again an older one under a running program") {
+  const std::string path = scratch_socket_path();
+  const shm::SegmentShape small{.ring_count = 2, .ring_events = 64, .flow_slots = 8};
+  const shm::SegmentShape large{.ring_count = 64, .ring_events = 16384, .flow_slots = 8192};
+  auto agent = std::make_unique<FakeAgent>(path, FakeAgentOptions{.shape = small, .abi_version = 1});
+  Program program({probe_path(), "keep-going"}, {.agent_socket = path});
+  for (const FakeAgentOptions& next :
+       {FakeAgentOptions{.shape = large}, FakeAgentOptions{.shape = small, .abi_version = 1}, FakeAgentOptions{}}) {
+    REQUIRE(agent->wait_for([&] { return agent->count_of(ORRERY_EVENT_COLLECTIVE) > 100; }));
+    CHECK(agent->count_of(ORRERY_EVENT_COMM_INIT) == 1);
+    agent.reset();
+    agent = std::make_unique<FakeAgent>(path, next);
+  }
+  REQUIRE(agent->wait_for([&] { return agent->count_of(ORRERY_EVENT_COLLECTIVE) > 100; }));
+  const auto result = program.finish();
+  CHECK(result.out == "started\nfailures 0\n");
+  CHECK(result.err.empty());
+}
+
+TEST_CASE("an agent of the version before is spoken to in its own") {
+  const std::string path = scratch_socket_path();
+  FakeAgent agent(path, {.abi_version = 1});
+  check_unaffected("nccl-tour", run_attached_probe(agent, path, {"nccl-tour"}));
+  CHECK(agent.count_of(ORRERY_EVENT_COLLECTIVE) > 0);
+  for (const orrery_event& event : agent.events()) {
+    CHECK(event.type <= ORRERY_EVENT_FLOW_GONE);
+    if (event.type == ORRERY_EVENT_COLLECTIVE) {
+      CHECK(event.collective.op <= ORRERY_OP_SCATTER);
+      CHECK(event.collective.flags == 0);
+    }
+  }
+}
+
 TEST_CASE("an agent that stops stamping the segment is taken for dead and called again") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {.stamps = false});
@@ -107,7 +141,7 @@ TEST_CASE("unattached, a collective makes no system call either") {
   CHECK(values_of(result.out, "syscalls").at(0) < 1000);
 }
 
-TEST_CASE("a forked child is silent, the parent goes on") {
+TEST_CASE("a forked child is silent until it makes a communicator of its own, the parent goes on") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
   const auto result = run_attached_probe(agent, path, {"fork-child"});
@@ -117,12 +151,21 @@ TEST_CASE("a forked child is silent, the parent goes on") {
   REQUIRE(std::sscanf(result.out.c_str(), "child %d %d bare %ld %d", &child, &status, &bare, &bare_status) == 4);
   CHECK(status == 0);
   CHECK(bare_status == 0);
-  CHECK(agent.attachments() == 1);
-  const auto calls = agent.events_of(ORRERY_EVENT_COLLECTIVE);
-  REQUIRE(calls.size() == 2);
-  CHECK(calls[0].thread == calls[1].thread);
-  CHECK(calls[0].thread != static_cast<uint32_t>(child));
-  CHECK(calls[1].collective.bytes == 28);
+  CHECK(agent.attachments() == 2);
+  std::vector<orrery_event> of_parent;
+  uint64_t childs_comm = 0;
+  for (const orrery_event& event : agent.events_of(ORRERY_EVENT_COLLECTIVE))
+    if (event.thread != static_cast<uint32_t>(child))
+      of_parent.push_back(event);
+    else if (childs_comm = event.collective.comm_id; event.collective.bytes != 44)
+      FAIL("the child told of its parent's communicator");
+  REQUIRE(of_parent.size() == 2);
+  CHECK(of_parent[0].thread == of_parent[1].thread);
+  CHECK(of_parent[1].collective.bytes == 28);
+  const auto made = agent.events_of(ORRERY_EVENT_COMM_INIT);
+  REQUIRE(made.size() == 2);
+  CHECK(made[0].comm.comm_id != made[1].comm.comm_id);
+  CHECK(made[1].comm.comm_id == childs_comm);
 }
 
 TEST_CASE("a program that closes every descriptor stays attached and sees nothing of ours") {

@@ -116,7 +116,12 @@ void fork_child() {
   const pid_t child = fork();
   if (child == 0) {
     for (int i = 0; i < 1000; ++i) all_reduce(comm);
-    _exit(make_comm(9) == nullptr);
+    ncclComm_t own = make_comm(9);
+    for (int i = 0; i < 500; ++i) {  // an agent that is slow to answer is found on the way
+      for (int call = 0; call < 200; ++call) all_reduce(own, 11);
+      usleep(1000);
+    }
+    _exit(own == nullptr);
   }
   int status = -1;
   waitpid(child, &status, 0);
@@ -260,6 +265,8 @@ int run(const std::string& what, const std::vector<std::string>& arguments) {
        }},
       {"pace", [] { pace(); }},
       {"vfork", [] { vfork_closes(); }},
+      {"connect-badly", [] { connect_badly(); }},
+      {"close-from", [] { close_from(); }},
       {"send-syscalls", [] { count_send_syscalls(); }},
       {"connect-when-told", [&] { connect_when_told(); }},
   };

@@ -8,6 +8,8 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -100,6 +102,56 @@ void check(bool good, const char* what) {
   if (!good) give_up(what);
 }
 
+// Two messages in one call.
+ssize_t send_messages(int fd, const iovec& part) {
+  iovec halves[2] = {{part.iov_base, part.iov_len / 2},
+                     {static_cast<char*>(part.iov_base) + part.iov_len / 2, part.iov_len - part.iov_len / 2}};
+  mmsghdr messages[2] = {};
+  for (int i = 0; i < 2; ++i) messages[i].msg_hdr.msg_iov = &halves[i], messages[i].msg_hdr.msg_iovlen = 1;
+  const int sent = sendmmsg(fd, messages, 2, 0);
+  check(sent > 0, "sendmmsg");
+  return messages[0].msg_len + (sent == 2 ? messages[1].msg_len : 0);
+}
+
+ssize_t receive_messages(int fd, iovec part) {
+  mmsghdr message{};
+  message.msg_hdr.msg_iov = &part;
+  message.msg_hdr.msg_iovlen = 1;
+  check(recvmmsg(fd, &message, 1, 0, nullptr) == 1, "recvmmsg");
+  return message.msg_len;
+}
+
+struct Pipe {
+  Pipe() { check(pipe(ends) == 0, "pipe"); }
+  ~Pipe() {
+    close(ends[0]);
+    close(ends[1]);
+  }
+  int ends[2];
+};
+
+ssize_t send_by_splice(int fd, const iovec& part) {
+  const Pipe pipe;
+  const ssize_t ready = write(pipe.ends[1], part.iov_base, std::min<size_t>(part.iov_len, 4096));
+  check(ready > 0, "write");
+  return splice(pipe.ends[0], nullptr, fd, nullptr, static_cast<size_t>(ready), 0);
+}
+
+ssize_t receive_by_splice(int fd, const iovec& part) {
+  const Pipe pipe;
+  const ssize_t moved = splice(fd, nullptr, pipe.ends[1], nullptr, std::min<size_t>(part.iov_len, 4096), 0);
+  return moved <= 0 ? moved : read(pipe.ends[0], part.iov_base, static_cast<size_t>(moved));
+}
+
+ssize_t send_file(int fd, const iovec& part) {
+  const int file = memfd_create("part", 0);
+  check(write(file, part.iov_base, part.iov_len) == static_cast<ssize_t>(part.iov_len), "memfd");
+  off_t offset = 0;
+  const ssize_t sent = sendfile(fd, file, &offset, part.iov_len);
+  close(file);
+  return sent;
+}
+
 // Reads `bytes` in every way there is, in turn.
 void receive_all(int fd, size_t bytes, char expected) {
   std::vector<char> buffer(65536);
@@ -110,7 +162,7 @@ void receive_all(int fd, size_t bytes, char expected) {
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    switch (turn % 5) {
+    switch (turn % 7) {
       case 0:
         got = read(fd, buffer.data(), want);
         break;
@@ -122,6 +174,12 @@ void receive_all(int fd, size_t bytes, char expected) {
         break;
       case 3:
         got = readv(fd, &part, 1);
+        break;
+      case 4:
+        got = receive_messages(fd, part);
+        break;
+      case 5:
+        got = receive_by_splice(fd, part);
         break;
       default:
         got = recvmsg(fd, &message, 0);
@@ -142,7 +200,7 @@ void send_all(int fd, size_t bytes, char value) {
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    switch (turn % 5) {
+    switch (turn % 8) {
       case 0:
         sent = write(fd, buffer.data(), want);
         break;
@@ -154,6 +212,15 @@ void send_all(int fd, size_t bytes, char value) {
         break;
       case 3:
         sent = writev(fd, &part, 1);
+        break;
+      case 4:
+        sent = send_messages(fd, part);
+        break;
+      case 5:
+        sent = send_by_splice(fd, part);
+        break;
+      case 6:
+        sent = send_file(fd, part);
         break;
       default:
         sent = sendmsg(fd, &message, 0);
@@ -280,6 +347,8 @@ void hold(void* comm, void (*collective)(void*), const std::string& how) {
   event.events = EPOLLOUT | EPOLLET;
   if (how == "edge") check(epoll_ctl(epoll, EPOLL_CTL_ADD, sender, &event) == 0, "epoll_ctl");
   if (how == "edge-of-copy") check(epoll_ctl(epoll, EPOLL_CTL_ADD, dup(sender), &event) == 0, "epoll_ctl");
+  if (how == "edge-of-fcntl-copy")
+    check(epoll_ctl(epoll, EPOLL_CTL_ADD, fcntl(sender, F_DUPFD_CLOEXEC, 100), &event) == 0, "epoll_ctl");
   // Where no library sees it, as fclose does.
   if (how == "taken-over") check(syscall(SYS_dup2, eventfd(0, EFD_NONBLOCK), sender) == sender, "eventfd");
   collective(comm);
@@ -335,6 +404,31 @@ void vfork_closes() {
   send_all(pair.client, 1000, 'v');
   receive_all(pair.server, 1000, 'v');
   std::printf("moved 1000\n");
+  std::fflush(stdout);
+  char end;
+  check(read(STDIN_FILENO, &end, 1) >= 0, "stdin");
+}
+
+void connect_badly() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  auto* page = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  mprotect(page + 4096, 4096, PROT_NONE);
+  const auto attempt = [&](const char* address, socklen_t bytes) {
+    const int result = connect(fd, reinterpret_cast<const sockaddr*>(address), bytes);
+    std::printf("connect %d %s\n", result, result < 0 ? std::strerror(errno) : "");
+  };
+  // Wholly, and in its second half, beyond what can be read.
+  for (const char* address : std::initializer_list<const char*>{nullptr, page + 4096, page + 4088, page + 4080})
+    attempt(address, sizeof(sockaddr_in));
+  for (socklen_t bytes : {0u, 1u, 2u, 7u, 200u}) attempt(page, bytes);
+}
+
+void close_from() {
+  enter_network();
+  const Pair pair = connected_pair();
+  const int first = std::min(pair.client, pair.server);
+  closefrom(first);
+  std::printf("closed %d\n", fcntl(pair.client, F_GETFD) < 0 && fcntl(pair.server, F_GETFD) < 0);
   std::fflush(stdout);
   char end;
   check(read(STDIN_FILENO, &end, 1) >= 0, "stdin");

@@ -39,6 +39,9 @@ void pace();
 void vfork_closes();
 
 // 1000 sends and receives with every other system call counted.
+// Addresses that are not readable, and lengths that are no address's.
+void connect_badly();
+void close_from();
 void count_send_syscalls();
 
 // Connects once per line on standard input.

@@ -86,7 +86,7 @@ TEST_CASE("no send is held longer than the cap, whatever the plan says") {
 }
 
 TEST_CASE("a blocking send and an edge-triggered socket never see EAGAIN of ours") {
-  for (const char* how : {"blocking", "edge", "edge-of-copy"}) {
+  for (const char* how : {"blocking", "edge", "edge-of-copy", "edge-of-fcntl-copy"}) {
     const Held held = hold(how, 3'600'000 * kMillisecond, 500 * kMillisecond);
     SKIP_WITHOUT_NAMESPACES(held);
     INFO(how);

@@ -258,6 +258,23 @@ TEST_CASE("bytes are counted on both ends through every call, over a duplicated 
   CHECK(gone[0].flow.generation == born[0].flow.generation);
 }
 
+TEST_CASE("an address that cannot be read, or is none, is the kernel's to refuse") {
+  const auto loaded = run_probe({"connect-badly"}, scratch_socket_path());
+  CHECK(loaded.status == 0);
+  CHECK(loaded.out == run_program({probe_path(), "connect-badly"}, {.preload = false}).out);
+}
+
+TEST_CASE("connections that closefrom closes have gone") {
+  const std::string path = scratch_socket_path();
+  FakeAgent agent(path, {});
+  AttachedProbe probe(agent, path, {"close-from"});
+  const auto result = probe.finish();
+  SKIP_WITHOUT_NAMESPACES(result);
+  CHECK(result.out == "closed 1\n");
+  CHECK(agent.count_of(ORRERY_EVENT_FLOW_BORN) == 2);
+  CHECK(agent.count_of(ORRERY_EVENT_FLOW_GONE) == 2);
+}
+
 TEST_CASE("descriptors closed in a vfork child are still followed in the parent") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
