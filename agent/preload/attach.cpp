@@ -213,6 +213,7 @@ bool use(const Reply& reply) {
   if (!attachment.segment.open(connection.segment_room.base, body.segment_bytes) ||
       !attachment.plan.open(connection.plan_room.base, body.plan_bytes))
     return false;
+  attachment.abi_version = body.abi_version;
   attachment.flowlet_gap_ns = body.flowlet_gap_ns;
   attachment.hold_cap_ns = body.hold_cap_ns;
   return true;

@@ -26,6 +26,7 @@ extern ForkWiped fork_wiped;
 struct Attachment {
   shm::SegmentWriter segment;
   shm::PlanReader plan;
+  uint32_t abi_version;  // agreed with the agent: it knows no event, operation or counter that came later
   uint64_t flowlet_gap_ns;
   uint64_t hold_cap_ns;
 };
