@@ -15,6 +15,7 @@
 
 #include "agent/preload/comm_table.h"
 #include "agent/preload/flow_table.h"
+#include "agent/preload/layers.h"
 #include "agent/preload/process.h"
 #include "common/abi/attach_abi.h"
 
@@ -123,7 +124,7 @@ bool send_request(int fd) {
   request.abi_version = ORRERY_ABI_VERSION;
   request.abi_oldest = ORRERY_ABI_OLDEST;
   request.pid = static_cast<orrery_u32>(getpid());
-  request.layers = ORRERY_LAYER_NCCL | ORRERY_LAYER_SOCKETS;
+  request.layers = active_layers();
   prctl(PR_GET_NAME, request.program);
   return syscall(SYS_sendto, fd, &request, sizeof(request), MSG_DONTWAIT | MSG_NOSIGNAL, nullptr, 0) ==
          static_cast<long>(sizeof(request));

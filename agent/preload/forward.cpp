@@ -4,13 +4,14 @@
 #include <link.h>
 #include <string.h>
 
+#include "agent/preload/dl_hook.h"
+
 // Bound to the oldest version, which every glibc of the last twenty years provides (from libdl.so.2 before 2.34).
 #if defined(__x86_64__)
 #define ORRERY_OLDEST_GLIBC "GLIBC_2.2.5"
 #elif defined(__aarch64__)
 #define ORRERY_OLDEST_GLIBC "GLIBC_2.17"
 #endif
-__asm__(".symver dlsym, dlsym@" ORRERY_OLDEST_GLIBC);
 __asm__(".symver dlopen, dlopen@" ORRERY_OLDEST_GLIBC);
 __asm__(".symver dladdr, dladdr@" ORRERY_OLDEST_GLIBC);
 __asm__(".symver dlclose, dlclose@" ORRERY_OLDEST_GLIBC);
@@ -56,7 +57,7 @@ bool is_own_symbol(void* symbol) {
 void* symbol_of(const char* path, const char* name) {
   void* library = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
   if (library == nullptr) return nullptr;
-  void* symbol = dlsym(library, name);
+  void* symbol = loader_symbol(library, name);
   if (symbol == nullptr) dlclose(library);  // else it stays: its code is going to be called
   return symbol;
 }
@@ -78,7 +79,7 @@ void* search_objects(const char* name, bool named) {
 }  // namespace
 
 void* next_symbol(const char* name) {
-  void* symbol = dlsym(RTLD_NEXT, name);
+  void* symbol = loader_symbol(RTLD_NEXT, name);
   if (symbol == nullptr) dlerror();
   return symbol;
 }

@@ -11,7 +11,8 @@ namespace orrery::preload {
 
 struct HookedName {
   const char* name;
-  // Null: asked for without a version, or with any. Else the hook answers only requests for this version.
+  // Null: asked for without a version, or with any. Else the hook answers requests for this version, and those without
+  // one (which mean the library's default), but none for another. A name may stand there once per version.
   const char* version;
   // `real` is what the loader found for the request, never null: a name the loaded library lacks is never answered.
   // Returns the wrapper that forwards to that very copy, or `real` when this request should get the function itself.

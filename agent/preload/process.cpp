@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -13,6 +12,7 @@
 #include "agent/preload/attach.h"
 #include "agent/preload/comm_table.h"
 #include "agent/preload/flow_table.h"
+#include "agent/preload/kill_switch.h"
 #include "agent/preload/plan_use.h"
 
 namespace orrery::preload {
@@ -28,10 +28,6 @@ uint32_t interest = kUndecided;
 pid_t interested_pid = 0;
 LogLevel log_level = kLogNone;
 
-bool is_set(const char* value) {
-  return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
-}
-
 LogLevel parse_log_level(const char* value) {
   if (value == nullptr) return kLogNone;
   if (strcmp(value, "error") == 0 || strcmp(value, "1") == 0) return kLogError;
@@ -46,7 +42,7 @@ void child_after_fork() {
 }
 
 bool decide() {
-  if (is_set(getenv("ORRERY_DISABLE")) || getauxval(AT_SECURE) != 0) return false;
+  if (is_switched_off()) return false;
   log_level = parse_log_level(getenv("ORRERY_LOG"));
   choose_agent_socket(getenv("ORRERY_AGENT_SOCKET"));
   interested_pid = getpid();
