@@ -17,6 +17,7 @@
 #include "agent/preload/flow_table.h"
 #include "agent/preload/layers.h"
 #include "agent/preload/process.h"
+#include "agent/preload/qp_table.h"
 #include "common/abi/attach_abi.h"
 
 #ifndef F_GET_SEALS
@@ -261,6 +262,7 @@ void take_reply(uint64_t now) {
   __atomic_store_n(&fork_wiped.generation, next, __ATOMIC_RELEASE);
   __atomic_store_n(&fork_wiped.arm, uint32_t{kAttached}, __ATOMIC_RELEASE);
   announce_all_flows();
+  announce_all_qps();
   if (announce_all_comms()) ring_doorbell();
   say(kLogInfo, "attached to the agent (NCCL, sockets) at ", connection.address.sun_path);
 }

@@ -24,9 +24,10 @@ Peer peers[kPeers];
 uint32_t flow_hint = 0;
 uint32_t highest_descriptor = 0;
 
-uint64_t key_of(const uint8_t* address) {
+uint64_t key_of(const uint8_t* address, uint8_t protocol) {
   uint64_t words[2];
   memcpy(words, address, 16);
+  words[1] ^= protocol;
   const uint64_t key = (words[0] * 0x9e3779b97f4a7c15ull ^ words[1]) * 0xff51afd7ed558ccdull;
   return key != 0 ? key : 1;
 }
@@ -113,8 +114,8 @@ bool has_local_port(int fd, uint16_t port) {
   return local_endpoint_of(fd, &local) && local.port == port;
 }
 
-uint16_t next_ordinal(const Endpoint& remote) {
-  const uint64_t key = key_of(remote.address);
+uint16_t next_ordinal(const Endpoint& remote, uint8_t protocol) {
+  const uint64_t key = key_of(remote.address, protocol);
   for (uint32_t i = 0; i < kPeerProbes; ++i) {
     Peer& peer = peers[(key + i) & (kPeers - 1)];
     uint64_t seen = __atomic_load_n(&peer.key, __ATOMIC_RELAXED);

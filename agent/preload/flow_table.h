@@ -62,8 +62,8 @@ inline Flow* flow_of(int fd) {
 
 bool is_tcp(int fd);
 bool has_local_port(int fd, uint16_t port);
-// How many connections this process had asked of that peer before; counts this one.
-uint16_t next_ordinal(const Endpoint& remote);
+// How many connections of that protocol this process had asked of that peer before; counts this one.
+uint16_t next_ordinal(const Endpoint& remote, uint8_t protocol = IPPROTO_TCP);
 
 // Starts to follow a connection whose local address the kernel knows by now. Nothing happens when it never leaves the
 // host or the table is full.

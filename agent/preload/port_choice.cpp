@@ -25,7 +25,7 @@ uint16_t PortChoice::next() {
 bool PortChoice::wins(uint16_t port) const {
   for (uint32_t i = 0; i < entry_.hop_count; ++i) {
     const orrery_plan_hop& hop = entry_.hops[i];
-    const uint32_t hash = orrery_ecmp_hash(hop.seed, local_, remote_, port, remote_port_, IPPROTO_TCP);
+    const uint32_t hash = orrery_ecmp_hash(hop.seed, local_, remote_, port, remote_port_, entry_.protocol);
     if (orrery_ecmp_member(hash, hop.group_size) != hop.member) return false;
   }
   return true;

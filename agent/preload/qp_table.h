@@ -20,64 +20,78 @@ inline constexpr uint32_t kQpProbes = 32;
 inline constexpr uint16_t kRoceUdpPort = 4791;
 inline constexpr uint32_t kNoPlanEntry = 0xffffffffu;
 
+enum ProviderKind : uint8_t { kOtherProvider, kRxeProvider, kMlx5Provider };
+
 // The provider's own functions, behind our hooks. One object per distinct set, for good.
 struct ProviderOps {
   int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
   int (*post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
   int (*poll_cq)(ibv_cq*, int, ibv_wc*);
+  ProviderKind kind;
 };
 
-// Functions of the copy of libibverbs (there may be several) that made the queue pair.
-struct VerbsCopy;
+// The real ibv_modify_qp of one copy of libibverbs; there may be several in a process.
+using ModifyQp = int (*)(ibv_qp*, ibv_qp_attr*, int);
+
+// What a chain of send work requests adds to the counters.
+struct SendTally {
+  uint64_t tx_bytes, rx_bytes;  // rx: what reads will bring
+  uint64_t posted_sends, failed_posts;
+  uint64_t writes, write_imms, sends, reads, atomics_and_others;
+  uint64_t control_writes, flush_reads, zero_imms;
+};
 
 // Held back work requests of one queue pair (deferral); its layout is that part's business.
 struct HeldSends;
 
-// The pointers of an extended queue pair that we replaced (verbs_extended.h).
-struct ExtendedOps;
-
-struct alignas(64) Qp {
-  // The line of the data path.
+// The line of the data path.
+struct alignas(64) QpLive {
   ibv_qp* qp;                    // key; null when free
-  orrery_flow_counters* flow;    // valid for live_generation, then never null; in the sink when the agent had no room
+  orrery_flow_counters* flow;    // valid for live_generation, then never null; a sink when the agent had no room
   orrery_qp_counters* counters;  // the same
   uint32_t live_generation;      // attachment the counters belong to; 0: not counted
   uint32_t sending;              // 1 while a thread updates the counters of the sending side
   uint64_t last_tx_ns;
-  uint32_t spilled;        // 1 when a thread found `sending` taken and left its counts in `spill`
-  uint32_t plan_sequence;  // of the table that the plan fields below come from
+  uint32_t spilled;  // 1 when a thread found `sending` taken and left its counts in `spill`
   // The plan delays or paces this queue pair, or sends of it are held: every post goes to timed_post_send().
   bool timed;
   bool loopback;      // leads to itself (NCCL's flush): never steered, never held
-  bool sig_all;       // sq_sig_all of its creation
-  bool has_received;  // receives were posted
-  bool sends_data;    // carried something other than what a clear-to-send looks like
-  uint8_t type;       // enum ibv_qp_type
+  bool has_received;  // receives were posted to it
+  bool sends_data;    // carried something that is not a clear-to-send
+};
 
-  // Identity. Valid from creation.
+// Where it leads. Replaced as a whole at each RESET -> RTR.
+struct QpPath {
+  Endpoint local;       // the source GID, port = udp_sport
+  Endpoint remote;      // the destination GID, port 4791
+  ibv_ah_attr address;  // in force; what a live re-path changes
+  uint32_t dest_qpn;
+  uint32_t flow_label;     // in force; 0: the kernel hashes the QPNs
+  uint32_t born_by_entry;  // plan entry that chose the label, kNoPlanEntry for none
+  uint16_t udp_sport;
+  uint16_t ordinal;  // n-th RC queue pair of this process to that peer
+  uint8_t traffic_class;
+  uint8_t port_num;
+  bool label_ours;
+  bool lag;       // on a bonded port
+  bool can_move;  // the provider can change the source port of the live queue pair
+};
+
+struct Qp : QpLive, QpPath {
+  // Valid from creation.
   const ibv_context* context;
   uint32_t qpn;
-  uint32_t dest_qpn;
-  const ProviderOps* ops;
-  VerbsCopy* copy;
+  uint8_t type;    // enum ibv_qp_type
+  bool sig_all;    // sq_sig_all of its creation
+  bool extended;   // its ibv_wr_* pointers are in use: sends pass by the post_send hook
+  bool can_defer;  // its sends can be held back
   uint32_t max_inline;
+  const ProviderOps* ops;
+  ModifyQp modify;  // of the copy of libibverbs that the program uses for it; null until its first ibv_modify_qp
 
-  // Path. Valid from the first RESET -> RTR on (`ready`), replaced at the next.
-  bool ready;  // RTR or later; a flow exists
-  bool lag;
-  bool can_move;  // the provider can change the source port of the live queue pair
-  bool label_ours;
-  bool is_roce_v2;
-  uint8_t port_num;
-  uint32_t cycle;    // how often it was made ready before
-  uint16_t ordinal;  // n-th queue pair of this process to that peer
-  uint16_t udp_sport;
-  uint32_t flow_label;     // in force
-  uint8_t traffic_class;   // in force
-  uint32_t born_by_entry;  // plan entry that chose the label, kNoPlanEntry for none
-  Endpoint local;          // the source GID, port = udp_sport
-  Endpoint remote;         // the destination GID, port 4791
-  ibv_ah_attr path;        // in force: what a live re-path changes
+  bool ready;            // a flow exists: made RTR, and neither RESET nor destroyed since
+  uint32_t cycles;       // how often it was made ready
+  uint64_t early_recvs;  // receives posted before there was a flow to count them for
 
   // Announcement to the agent.
   uint32_t announced;  // the attachment that knows this flow
@@ -86,18 +100,16 @@ struct alignas(64) Qp {
 
   // What the plan says now; looked up again at the start of a burst when the table's sequence has changed.
   uint32_t plan_generation;
+  uint32_t plan_sequence;
   uint64_t plan_flow_id;
   uint64_t plan_comm_id;
   const Comm* plan_comm;  // where plan_comm_id was last found, null when not yet
   uint64_t release_offset_ns;
   uint64_t pace_bps;
 
-  // What other threads counted while `sending` was taken.
-  orrery_flow_counters spill_flow;
-  orrery_qp_counters spill;
+  SendTally spill;  // what other threads counted while `sending` was taken
 
-  HeldSends* held;        // null when nothing is held and nothing ever was
-  ExtendedOps* extended;  // null for a queue pair without ibv_wr_*
+  HeldSends* held;  // null when nothing is held and nothing ever was; survives the queue pair
 };
 
 extern Qp* qps_by_address[kQpBuckets];
@@ -136,39 +148,32 @@ inline Qp* find_qp(const ibv_context* context, uint32_t qpn) {
 struct QpCreation {
   ibv_qp* qp;
   const ProviderOps* ops;
-  VerbsCopy* copy;
   bool sig_all;
   uint32_t max_inline;
 };
 // Null when the table is full. An entry of an earlier queue pair at the same address is replaced.
 Qp* add_qp(const QpCreation& creation);
 void remove_qp(Qp& qp);
+void remove_qps_of(const ibv_context* context);
 
-// The flow of this queue pair exists from now on / no longer does. Precondition: `path`, `local`, `remote` and what
-// stands with them are filled in.
-void begin_flow(Qp& qp);
+// The queue pair has become able to receive: its flow exists from now on.
+void begin_flow(Qp& qp, const QpPath& path);
+// It was reset.
 void end_flow(Qp& qp);
 // The flow's source port has changed while it ran: QP_MOVED. Precondition: attached.
 void emit_qp_moved(Qp& qp);
 // Tells a new agent what it missed.
 void announce_all_qps();
+// In a forked child: nothing is known any more.
+void forget_qps_of_parent();
 
-// Looks the queue pair up again if the plan table has changed, and calls timing_plan_changed() if so. Precondition:
-// attached and ready.
+// Looks the queue pair up again if the plan table has changed, and calls timing_plan_changed() if so (which must not
+// begin or end flows). Precondition: attached and ready.
 void refresh_qp_plan_slow(Qp& qp, uint64_t now);
 inline void refresh_qp_plan(Qp& qp, uint64_t now) {
   if (qp.plan_sequence != attachment.plan.sequence() || qp.plan_generation != generation()) [[unlikely]]
     refresh_qp_plan_slow(qp, now);
 }
-
-// Counts work requests of a chain that the provider took (from `wr` up to, not including, `end`; null: all) and refused
-// (the rest). `now` is the time of the post, `burst` whether it began a burst. Any
-// thread; exact.
-void count_posted(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* end, uint64_t now, bool burst);
-
-// The real ibv_modify_qp of the copy of libibverbs that the program uses for this queue pair. Keeps nothing back: the
-// answer and errno are its.
-int modify_qp_really(Qp& qp, ibv_qp_attr* attr, int mask);
 
 // The port that the kernel's formula gives, and the label that gives a port of [0xC000, 0xffff].
 inline uint16_t udp_sport_of(uint32_t flow_label, uint32_t qpn, uint32_t dest_qpn) {

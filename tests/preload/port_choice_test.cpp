@@ -23,6 +23,7 @@ orrery_plan_entry any_entry(std::mt19937& random) {
     entry.src_port_mask = static_cast<uint16_t>(random() % 8);
     entry.src_port_value = static_cast<uint16_t>(random() & entry.src_port_mask);
   }
+  entry.protocol = random() % 2 ? IPPROTO_TCP : IPPROTO_UDP;
   entry.hop_count = static_cast<uint8_t>(random() % (ORRERY_PLAN_MAX_HOPS + 1));
   for (int i = 0; i < entry.hop_count; ++i) {
     const auto group = static_cast<uint16_t>(1 + random() % 8);
@@ -43,9 +44,9 @@ TEST_CASE("the choice offers exactly the ports that satisfy range, mask and ever
   for (uint32_t port = entry.src_port_first; port <= entry.src_port_last; ++port) {
     bool good = (port & entry.src_port_mask) == entry.src_port_value;
     for (int i = 0; i < entry.hop_count; ++i)
-      good = good && orrery_ecmp_member(
-                         orrery_ecmp_hash(entry.hops[i].seed, src, dst, static_cast<uint16_t>(port), dst_port, 6),
-                         entry.hops[i].group_size) == entry.hops[i].member;
+      good = good && orrery_ecmp_member(orrery_ecmp_hash(entry.hops[i].seed, src, dst, static_cast<uint16_t>(port),
+                                                         dst_port, entry.protocol),
+                                        entry.hops[i].group_size) == entry.hops[i].member;
     if (good) expected.insert(static_cast<uint16_t>(port));
   }
   PortChoice choice(entry, v4(src, 0), v4(dst, dst_port), static_cast<uint32_t>(random()));

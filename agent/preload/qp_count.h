@@ -1,0 +1,99 @@
+// Exact counts of what queue pairs send and complete, at the price of one locked instruction a post.
+//
+// The counters of the sending side are updated by whoever holds `Qp::sending`, which is tried for and never waited for:
+// a thread that finds it taken adds to `Qp::spill` by atomic additions, and the next holder (a later post or poll, at
+// the latest the end of the flow) moves them on. Those of the receiving side are added to atomically.
+#pragma once
+
+#include "agent/preload/qp_table.h"
+
+namespace orrery::preload {
+
+// Whether the current agent counts this queue pair.
+inline bool is_counted(const Qp& qp) {
+  return __atomic_load_n(&qp.live_generation, __ATOMIC_ACQUIRE) == generation() && attached();
+}
+
+inline void add_owned(uint64_t* counter, uint64_t value) {
+  shm::store_relaxed(counter, shm::load_relaxed(counter) + value);
+}
+inline void add_shared(uint64_t* counter, uint64_t value) {
+  __atomic_fetch_add(counter, value, __ATOMIC_RELAXED);
+}
+
+inline uint64_t length_of(const ibv_send_wr& wr) {
+  uint64_t length = 0;
+  for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+  return length;
+}
+
+// A clear-to-send of NCCL: one to eight slots of 32 or 64 bytes, inline or unsignaled, from a side that receives and
+// sends nothing else (facts: the IB transport).
+inline bool may_be_control(const Qp& qp, uint64_t length, unsigned flags) {
+  return length != 0 && length <= 8 * 64 && length % 32 == 0 &&
+         ((flags & IBV_SEND_INLINE) != 0 || (flags & IBV_SEND_SIGNALED) == 0) &&
+         __atomic_load_n(&qp.has_received, __ATOMIC_RELAXED) && !__atomic_load_n(&qp.sends_data, __ATOMIC_RELAXED);
+}
+
+// Adds one work request of `length` bytes. `alone`: it is its own chain.
+void tally_one(Qp& qp, int opcode, uint64_t length, unsigned flags, bool alone, SendTally* tally);
+void commit_tally(Qp& qp, const SendTally& tally, uint64_t now);
+
+// Counts the work requests of a chain that the provider took (from `wr` up to, not including, `end`) and refused (from
+// `end` on; null: none). `now` is the time of the post. Any thread; exact. Precondition: is_counted().
+void count_posted(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* end, uint64_t now);
+
+inline bool begin_sending(Qp& qp) {
+  return __atomic_exchange_n(&qp.sending, 1u, __ATOMIC_ACQUIRE) == 0;
+}
+inline void end_sending(Qp& qp) {
+  __atomic_store_n(&qp.sending, 0u, __ATOMIC_RELEASE);
+}
+// Moves on what is in `spill`. Precondition: this thread holds `sending`.
+void collect_spill(Qp& qp);
+void collect_spill_if_free(Qp& qp);
+
+// Precondition: this thread holds `sending`.
+inline void note_sent(Qp& qp, uint64_t now) {
+  if (static_cast<int64_t>(now - qp.last_tx_ns) > static_cast<int64_t>(attachment.flowlet_gap_ns)) [[unlikely]] {
+    shm::store_relaxed(&qp.flow->first_tx_ns, now);
+    shm::store_relaxed(&qp.flow->bursts, shm::load_relaxed(&qp.flow->bursts) + 1);
+  }
+  shm::store_relaxed(&qp.last_tx_ns, now);
+  shm::store_relaxed(&qp.flow->last_tx_ns, now);
+}
+
+// The usual post: one data transfer that the provider took. False when it is something else, or is to be counted the
+// long way.
+inline bool count_one_posted(Qp& qp, const ibv_send_wr& wr, uint64_t now) {
+  if (wr.next != nullptr || wr.num_sge != 1 || qp.loopback) return false;
+  const uint64_t length = wr.sg_list[0].length;
+  uint64_t orrery_qp_counters::*kind;
+  if (wr.opcode == IBV_WR_RDMA_WRITE && !may_be_control(qp, length, wr.send_flags))
+    kind = &orrery_qp_counters::writes;
+  else if (wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && length != 0)
+    kind = &orrery_qp_counters::write_imms;
+  else if (wr.opcode == IBV_WR_SEND)
+    kind = &orrery_qp_counters::sends;
+  else
+    return false;
+  if (!begin_sending(qp)) [[unlikely]]
+    return false;
+  if (qp.spilled) [[unlikely]]
+    collect_spill(qp);
+  if (!qp.sends_data) qp.sends_data = true;
+  note_sent(qp, now);
+  add_owned(&qp.flow->tx_bytes, length);
+  add_owned(&qp.counters->posted_sends, 1);
+  add_owned(&(qp.counters->*kind), 1);
+  end_sending(qp);
+  return true;
+}
+
+// What polling found for one queue pair.
+struct CompletionTally {
+  uint64_t sends, receives, errors, rx_bytes;
+};
+void count_completions(Qp& qp, const CompletionTally& tally);
+
+}  // namespace orrery::preload
