@@ -1,7 +1,7 @@
 #include "agent/preload/process.h"
 
+#include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,10 +11,17 @@
 
 #include "agent/preload/attach.h"
 #include "agent/preload/comm_table.h"
+#include "agent/preload/dl_hook.h"
 #include "agent/preload/flow_table.h"
 #include "agent/preload/kill_switch.h"
 #include "agent/preload/plan_use.h"
 #include "agent/preload/qp_table.h"
+
+extern "C" {
+// What glibc's pthread_atfork, a piece of code in each object, calls. musl has only pthread_atfork itself.
+int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object) __attribute__((weak));
+extern void* __dso_handle __attribute__((visibility("hidden")));
+}
 
 namespace orrery::preload {
 
@@ -42,13 +49,20 @@ void child_after_fork() {
   lift_all_paces_in_child();
 }
 
+bool call_in_children(void (*handler)()) {
+  if (&__register_atfork != nullptr) return __register_atfork(nullptr, nullptr, handler, &__dso_handle) == 0;
+  using Atfork = int(void (*)(), void (*)(), void (*)());
+  auto* atfork = reinterpret_cast<Atfork*>(loader_symbol(RTLD_NEXT, "pthread_atfork"));
+  return atfork != nullptr && atfork(nullptr, nullptr, handler) == 0;
+}
+
 bool decide() {
   if (is_switched_off()) return false;
   log_level = parse_log_level(getenv("ORRERY_LOG"));
   choose_agent_socket(getenv("ORRERY_AGENT_SOCKET"));
   interested_pid = getpid();
   madvise(&fork_wiped, sizeof(fork_wiped), MADV_WIPEONFORK);  // older kernels: the handler below
-  return pthread_atfork(nullptr, nullptr, child_after_fork) == 0;
+  return call_in_children(child_after_fork);
 }
 
 // The parent's connection, flows and communicators are the parent's: it goes on reporting them.
