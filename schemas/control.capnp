@@ -15,6 +15,7 @@ struct Request {
     switchList @5 :Void;
     health @6 :Void;
     forecastList @7 :Void;
+    flowList @8 :Void;
   }
 }
 
@@ -29,6 +30,7 @@ struct Response {
     switchList @6 :List(SwitchState);
     health @7 :Health;
     forecastList @8 :List(ForecastState);
+    flowList @9 :FlowList;
   }
 }
 
@@ -65,6 +67,25 @@ struct FlowExplanation {
   flow @0 :PlannedFlow;
   reasons @1 :List(Text);            # sentences, in order: what was demanded, what was considered, why this path
   hops @2 :List(HopExplanation);
+  live @3 :List(LiveFlow);           # connections and queue pairs that carry it
+}
+
+struct FlowList {
+  total @0 :UInt64;                  # flows known
+  flows @1 :List(LiveFlow);          # those that sent most
+}
+
+struct LiveFlow {
+  tuple @0 :Common.FiveTuple;
+  srcHost @1 :Text;
+  dstHost @2 :Text;
+  commId @3 :UInt64;                 # 0: of no communicator
+  flowId @4 :UInt64;                 # of the plan in force, 0: not planned
+  txBytes @5 :UInt64;
+  path @6 :List(Text);               # as far as the controller can tell
+  onPath @7 :PlannedFlow.OnPath;
+  queuePair @8 :Common.QueuePair;    # null: a connection
+  heldNs @9 :UInt64;                 # sends held back for release offsets, together
 }
 
 struct HopExplanation {
@@ -99,6 +120,7 @@ struct JobState {
   planMisses @7 :UInt64;
   lastOp @8 :UInt16;
   lastBytes @9 :UInt64;
+  deviceTraffic @10 :Bool;           # it may also send without the CPU: partly uncontrolled
 }
 
 struct ForecastState {
@@ -127,6 +149,8 @@ struct HostState {
   clockOffsetNs @9 :Int64;
   clockSynchronized @10 :Bool;
   refusal @11 :Text;
+  features @12 :List(Text);          # of its agent
+  layers @13 :List(UInt32);          # attached processes by preload layer, in the order of enum orrery_layer
 }
 
 struct SwitchState {

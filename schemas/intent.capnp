@@ -28,6 +28,7 @@ struct CommunicatorEvent {
   nranks @4 :UInt32;
   process @5 :UInt64;                # agent's number of the attached process, unique per agent start
   address @6 :Data;                  # address of the host NIC that the rank's traffic uses
+  deviceTraffic @7 :Bool;            # may also send without the CPU: partly uncontrolled
   enum Kind { announced @0; ready @1; gone @2; }
 }
 
@@ -43,6 +44,7 @@ struct Intent {
   firstByteTaiNs @8 :UInt64;         # 0: not seen (yet)
   lastByteTaiNs @9 :UInt64;
   sequence @10 :UInt64;              # n-th collective of this communicator on this rank, from 0
+  flags @11 :UInt16;                 # enum orrery_collective_flag
 }
 
 struct FlowReport {
@@ -57,6 +59,7 @@ struct FlowReport {
   retransmits @8 :UInt32;
   role @9 :UInt8;                    # enum orrery_flow_role
   heldNs @10 :UInt64;
+  queuePair @11 :Common.QueuePair;   # null: a connection
   enum Kind { born @0; progress @1; gone @2; }
 }
 

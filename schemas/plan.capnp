@@ -63,7 +63,8 @@ struct AgentHello {
   version @2 :Text;
   addresses @3 :List(Data);
   processes @4 :UInt32;
-  features @5 :List(Text);           # "preload", "bpf", "edt", ...
+  features @5 :List(Text);           # "preload", "bpf", "edt", "roce", ...
+  layers @6 :List(UInt32);           # attached processes by preload layer, in the order of enum orrery_layer
 }
 
 struct AgentMessage {

@@ -20,17 +20,31 @@ void Collectives::forget_oldest() {
   pop_front(comm_id, state);
 }
 
+namespace {
+
+Collective make(const orrery_collective_event& event, uint32_t rank, uint64_t called_ns, uint64_t sequence) {
+  return {.comm_id = event.comm_id,
+          .bytes = event.bytes,
+          .sequence = sequence,
+          .called_ns = called_ns,
+          .op = event.op,
+          .peer = event.peer,
+          .group = event.group,
+          .rank = rank,
+          .flags = event.flags};
+}
+
+}  // namespace
+
+Collective Collectives::captured(const orrery_collective_event& event, uint32_t rank, uint64_t called_ns) const {
+  const auto found = communicators_.find(event.comm_id);
+  return make(event, rank, called_ns, found == communicators_.end() ? 0 : found->second.next_sequence);
+}
+
 Collective Collectives::call(const orrery_collective_event& event, uint32_t rank, uint64_t called_ns) {
   if (open_count_ >= limits_.open_collectives_per_process) forget_oldest();
   PerCommunicator& state = communicators_[event.comm_id];
-  const Collective collective{.comm_id = event.comm_id,
-                              .bytes = event.bytes,
-                              .sequence = state.next_sequence++,
-                              .called_ns = called_ns,
-                              .op = event.op,
-                              .peer = event.peer,
-                              .group = event.group,
-                              .rank = rank};
+  const Collective collective = make(event, rank, called_ns, state.next_sequence++);
   state.entries.push_back({collective});
   if (state.entries.size() == 1) fronts_.insert({called_ns, event.comm_id});
   ++open_count_;

@@ -30,6 +30,7 @@ struct Collective {
   uint32_t peer = 0;
   uint32_t group = 0;
   uint32_t rank = 0;
+  uint16_t flags = 0;
 };
 
 class Collectives {
@@ -38,6 +39,8 @@ class Collectives {
 
   // Over the bound the oldest open one is forgotten (its end will not be told).
   Collective call(const orrery_collective_event& event, uint32_t rank, uint64_t called_ns);
+  // A collective that a graph records: nothing is sent, so it is neither counted nor does it end.
+  Collective captured(const orrery_collective_event& event, uint32_t rank, uint64_t called_ns) const;
   // Bytes of this communicator moved from `first_ns` to `last_ns`.
   void observe(uint64_t comm_id, uint64_t first_ns, uint64_t last_ns);
   // Collectives that have ended since the last call, with their byte times.

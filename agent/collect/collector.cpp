@@ -18,6 +18,7 @@ Collector::Collector(std::string host, const Limits& limits, const Cadence& cade
           metrics.gauge("orrery_collect_attached_processes", "Processes attached now."),
           metrics.gauge("orrery_collect_live_communicators", "Communicators announced and not gone."),
           metrics.gauge("orrery_collect_live_flows", "Flows born and not gone."),
+          metrics.gauge("orrery_collect_live_queue_pairs", "Of the live flows: RDMA queue pairs."),
           metrics.gauge("orrery_collect_clock_offset_seconds",
                         "Offset of the host's clock from its master, as ptp4l says."),
           metrics.gauge("orrery_collect_clock_synchronized_state",
@@ -27,6 +28,13 @@ Collector::Collector(std::string host, const Limits& limits, const Cadence& cade
                           "Events and flows that processes could not report: full rings, too many threads or flows."),
           metrics.counter("orrery_collect_malformed_events_total", "Ring events refused by the checks."),
           metrics.counter("orrery_collect_over_limit_reports_total", "Reports dropped because a limit was reached."),
+          metrics.counter("orrery_collect_moved_queue_pairs_total",
+                          "Queue pairs that took another source port while they ran."),
+          metrics.counter("orrery_collect_deferred_sends_total",
+                          "Work requests held back for a release offset or pace before they were posted."),
+          metrics.counter("orrery_collect_early_drained_sends_total",
+                          "Of the deferred work requests: posted before their time, for lack of room, plan or agent."),
+          metrics.counter("orrery_collect_completion_errors_total", "Work completions with an error status."),
           metrics.counter("orrery_collect_published_windows_total", "Intent windows made."),
           metrics.counter("orrery_collect_urgent_windows_total",
                           "Windows made at once because a communicator was announced.")},
@@ -35,11 +43,11 @@ Collector::Collector(std::string host, const Limits& limits, const Cadence& cade
 
 // A process that could tell of another's flow could have it moved, or forgotten.
 HostView Collector::with_claims(HostView view) {
-  view.claim = [this](uint64_t process, const FiveTuple& tuple) {
-    return flow_owners_.try_emplace(tuple, process).first->second == process;
+  view.claim = [this](uint64_t process, const FlowKey& flow) {
+    return flow_owners_.try_emplace(flow, process).first->second == process;
   };
-  view.release = [this](uint64_t process, const FiveTuple& tuple) {
-    const auto owner = flow_owners_.find(tuple);
+  view.release = [this](uint64_t process, const FlowKey& flow) {
+    const auto owner = flow_owners_.find(flow);
     if (owner != flow_owners_.end() && owner->second == process) flow_owners_.erase(owner);
   };
   return view;
@@ -93,6 +101,10 @@ void Collector::add(Totals& totals, ProcessCollector& process) {
   saturate(totals.losses.malformed, process.counters().malformed);
   totals.events += process.counters().events;
   totals.over_limit += process.counters().over_limit;
+  totals.moved += process.counters().moved;
+  saturate(totals.deferred, process.counters().deferred);
+  saturate(totals.drained_early, process.counters().drained_early);
+  saturate(totals.completion_errors, process.counters().completion_errors);
 }
 
 Collector::Totals Collector::totals() {
@@ -112,15 +124,21 @@ void Collector::update_metrics(const Totals& now) {
   grow(series_.events, published_.events, now.events);
   grow(series_.malformed, published_.losses.malformed, now.losses.malformed);
   grow(series_.over_limit, published_.over_limit, now.over_limit);
+  grow(series_.moved, published_.moved, now.moved);
+  grow(series_.deferred, published_.deferred, now.deferred);
+  grow(series_.drained_early, published_.drained_early, now.drained_early);
+  grow(series_.completion_errors, published_.completion_errors, now.completion_errors);
   if (const double more = lost(now.losses) - lost(published_.losses); more > 0) series_.dropped.Increment(more);
-  size_t communicators = 0, flows = 0;
+  size_t communicators = 0, flows = 0, queue_pairs = 0;
   for (const auto& [number, process] : processes_) {
     communicators += process->communicators().size();
     flows += process->flows().size();
+    queue_pairs += process->queue_pairs();
   }
   series_.processes.Set(static_cast<double>(processes_.size()));
   series_.communicators.Set(static_cast<double>(communicators));
   series_.flows.Set(static_cast<double>(flows));
+  series_.queue_pairs.Set(static_cast<double>(queue_pairs));
 }
 
 msg::IntentWindow Collector::take_window(uint64_t now_ns, int64_t tai_minus_monotonic_ns, const msg::ClockState& clock,

@@ -39,6 +39,7 @@ class Collector {
     msg::Losses losses;
     uint64_t events = 0;
     uint64_t over_limit = 0;
+    uint64_t moved = 0, deferred = 0, drained_early = 0, completion_errors = 0;  // of queue pairs
   };
   HostView with_claims(HostView view);
   static void add(Totals& totals, ProcessCollector& process);
@@ -49,19 +50,24 @@ class Collector {
     telemetry::Gauge& processes;
     telemetry::Gauge& communicators;
     telemetry::Gauge& flows;
+    telemetry::Gauge& queue_pairs;
     telemetry::Gauge& clock_offset;
     telemetry::Gauge& clock_synchronized;
     telemetry::Counter& events;
     telemetry::Counter& dropped;
     telemetry::Counter& malformed;
     telemetry::Counter& over_limit;
+    telemetry::Counter& moved;
+    telemetry::Counter& deferred;
+    telemetry::Counter& drained_early;
+    telemetry::Counter& completion_errors;
     telemetry::Counter& windows;
     telemetry::Counter& urgent_windows;
   };
   const std::string host_;
   const Limits limits_;
   const Cadence cadence_;
-  std::map<FiveTuple, uint64_t> flow_owners_;  // processes by the flows they reported first
+  std::map<FlowKey, uint64_t> flow_owners_;  // processes by the flows they reported first
   const HostView view_;
   Series series_;
   std::map<uint64_t, std::unique_ptr<ProcessCollector>> processes_;

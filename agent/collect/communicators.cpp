@@ -31,6 +31,18 @@ std::vector<Communicator> Communicators::remove(uint64_t comm_id) {
   return gone;
 }
 
+std::vector<Communicator> Communicators::mark_device_traffic(uint64_t comm_id) {
+  std::vector<Communicator> news;
+  for (auto entry = entries_.lower_bound({comm_id, 0}); entry != entries_.end() && entry->first.first == comm_id;
+       ++entry) {
+    Communicator& communicator = entry->second.communicator;
+    if (communicator.device_traffic) continue;
+    communicator.device_traffic = true;
+    news.push_back(communicator);
+  }
+  return news;
+}
+
 void Communicators::choose_recent() {
   recent_id_ = 0;
   recent_call_ns_ = 0;

@@ -17,6 +17,7 @@ struct Communicator {
   uint32_t rank = 0;
   uint32_t nranks = 0;
   bool ready = false;
+  bool device_traffic = false;
 };
 
 class Communicators {
@@ -36,6 +37,8 @@ class Communicators {
   Outcome announce(const orrery_comm_event& event, bool ready);
   // COMM_GONE names only the communicator: all its ranks in this process. Empty when unknown.
   std::vector<Communicator> remove(uint64_t comm_id);
+  // DEVICE_TRAFFIC: the ranks of it for which that is news.
+  std::vector<Communicator> mark_device_traffic(uint64_t comm_id);
   void touch(uint64_t comm_id, uint64_t time_ns);
 
   // Lowest rank this process holds of it; nothing when unknown.

@@ -1,6 +1,8 @@
 #include "agent/collect/flows.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 
 namespace orrery::collect {
 
@@ -17,6 +19,35 @@ std::optional<Flow> Flows::birth(const orrery_flow_event& event) {
   flow.generation = event.generation;
   flow.role = event.role;
   return replaced;
+}
+
+void Flows::take(Flow& flow, const orrery_qp_event& event) {
+  msg::QueuePair& pair = flow.queue_pair;
+  flow.tuple.src_port = event.udp_sport;
+  pair.qpn = event.qpn;
+  pair.dest_qpn = event.dest_qpn;
+  pair.device.assign(event.device, strnlen(event.device, sizeof event.device));
+  for (char& c : pair.device)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::strchr("_-.:", c) == nullptr) c = '?';
+  pair.flags = event.flags;
+  pair.traffic_class = event.traffic_class;
+  pair.flow_label = event.flow_label;
+  pair.cycle = event.cycle;
+}
+
+void Flows::update(Flow& flow, const orrery_qp_counters& counters) {
+  msg::QueuePair& pair = flow.queue_pair;
+  const auto raise = [&flow](uint64_t& seen, uint64_t now) {
+    if (now <= seen) return;
+    seen = now;
+    flow.changed = true;
+  };
+  raise(pair.posted_sends, counters.posted_sends);
+  raise(pair.completed_sends, counters.send_completions);
+  raise(pair.completion_errors, counters.completion_errors);
+  raise(pair.failed_posts, counters.failed_posts);
+  raise(pair.deferred_sends, counters.deferred);
+  raise(pair.drained_early, counters.drained_early);
 }
 
 std::optional<Flow> Flows::death(uint16_t slot, uint32_t generation) {

@@ -1,5 +1,7 @@
 #include "agent/collect/process_collector.h"
 
+#include <netinet/in.h>
+
 #include <algorithm>
 
 namespace orrery::collect {
@@ -53,6 +55,7 @@ ProcessCollector::Outcome ProcessCollector::collect(uint64_t now_ns, int64_t tai
   tick.outcome.active = !events_.empty();
   for (const orrery_event& event : events_) handle(event, tick);
   for (auto& [slot, flow] : flows_.all()) read_flow(slot, flow, tick);
+  tell_the_late(tick);
   report_ended(tick);
   report_progress(tick);
   return tick.outcome;
@@ -61,10 +64,7 @@ ProcessCollector::Outcome ProcessCollector::collect(uint64_t now_ns, int64_t tai
 void ProcessCollector::finish(uint64_t now_ns, int64_t tai_minus_monotonic_ns, Reports& reports) {
   collect(now_ns, tai_minus_monotonic_ns, reports);
   Tick tick{now_ns, tai_minus_monotonic_ns, reports};
-  for (auto& [slot, flow] : flows_.all()) {
-    report_flow(msg::FlowReport::Kind::kGone, flow, tick);
-    host_.release(process_, flow.tuple);
-  }
+  for (auto& [slot, flow] : flows_.all()) untell(flow, tick);
   flows_.all().clear();
   for (const uint64_t comm_id : communicators_.ids()) handle_gone(comm_id, tick);
   report_ended(tick);
@@ -90,6 +90,11 @@ void ProcessCollector::handle(const orrery_event& event, Tick& tick) {
       return handle_birth(event, tick);
     case ORRERY_EVENT_FLOW_GONE:
       return handle_death(event, tick);
+    case ORRERY_EVENT_QP_READY:
+    case ORRERY_EVENT_QP_MOVED:
+      return handle_queue_pair(event, tick);
+    case ORRERY_EVENT_DEVICE_TRAFFIC:
+      return handle_device_traffic(event.comm.comm_id, tick);
     case ORRERY_EVENT_GROUP_END:
       return;  // the calls of a group carry its number; its end says nothing more
     default:
@@ -102,7 +107,7 @@ void ProcessCollector::handle_communicator(const orrery_event& event, Tick& tick
   using Kind = msg::CommunicatorEvent::Kind;
   const bool ready = event.type == ORRERY_EVENT_COMM_READY;
   const orrery_comm_event& told = event.comm;
-  const Communicator communicator{told.comm_id, told.parent_id, told.rank, told.nranks, ready};
+  const Communicator communicator{told.comm_id, told.parent_id, told.rank, told.nranks, ready, false};
   switch (communicators_.announce(told, ready)) {
     case Told::kNew:
       tick.outcome.announced = tick.outcome.communicators_changed = true;
@@ -143,7 +148,19 @@ void ProcessCollector::handle_collective(const orrery_event& event, Tick& tick) 
   }
   const uint64_t called_ns = std::min<uint64_t>(event.time_ns, tick.now_ns);
   communicators_.touch(told.comm_id, called_ns);
-  report_intent(collectives_.call(told, communicator->rank, called_ns), tick);
+  const bool captured = (told.flags & ORRERY_COLLECTIVE_CAPTURED) != 0;
+  report_intent(captured ? collectives_.captured(told, communicator->rank, called_ns)
+                         : collectives_.call(told, communicator->rank, called_ns),
+                tick);
+}
+
+void ProcessCollector::handle_device_traffic(uint64_t comm_id, Tick& tick) {
+  if (!communicators_.contains(comm_id)) {
+    ++counters_.malformed;
+    return;
+  }
+  for (const Communicator& communicator : communicators_.mark_device_traffic(comm_id))
+    report_communicator(msg::CommunicatorEvent::Kind::kAnnounced, communicator, tick.reports);
 }
 
 void ProcessCollector::handle_birth(const orrery_event& event, Tick& tick) {
@@ -153,32 +170,82 @@ void ProcessCollector::handle_birth(const orrery_event& event, Tick& tick) {
     return;
   }
   if (host_.is_local(tuple.dst)) return;  // never reaches the fabric
-  if (!host_.claim(process_, tuple)) {    // another process's
+  if (auto replaced = flows_.birth(event.flow)) untell(*replaced, tick);
+  Flow& flow = *flows_.find(event.flow.slot);
+  flow.born_ns = tick.now_ns;
+  flow.comm_id = communicators_.most_recent();
+  if (tuple.protocol == IPPROTO_UDP) return;  // told with its QP_READY, which follows
+  tell(event.flow.slot, flow, tick);
+}
+
+bool ProcessCollector::tell(uint16_t slot, Flow& flow, Tick& tick) {
+  if (!host_.claim(process_, flow.key())) {  // another process's
+    ++counters_.malformed;
+    flows_.forget(slot);
+    return false;
+  }
+  flow.told = true;
+  read_flow(slot, flow, tick);
+  report_flow(msg::FlowReport::Kind::kBorn, flow, tick);
+  flow.changed = false;
+  return true;
+}
+
+void ProcessCollector::untell(Flow& flow, Tick& tick) {
+  if (!flow.told) return;
+  report_flow(msg::FlowReport::Kind::kGone, flow, tick);
+  host_.release(process_, flow.key());
+  flow.told = false;
+}
+
+// Queue pairs whose QP_READY was lost are flows all the same.
+void ProcessCollector::tell_the_late(Tick& tick) {
+  std::vector<uint16_t> late;
+  for (const auto& [slot, flow] : flows_.all())
+    if (!flow.told && tick.now_ns >= flow.born_ns + cadence_.progress_ns) late.push_back(slot);
+  for (const uint16_t slot : late) tell(slot, *flows_.find(slot), tick);
+}
+
+void ProcessCollector::handle_queue_pair(const orrery_event& event, Tick& tick) {
+  const orrery_qp_event& told = event.qp;
+  Flow* const flow = flows_.find(told.slot);
+  if (flow == nullptr || flow->generation != told.generation) return;  // such as one that leads to its own host
+  if (flow->tuple.protocol != IPPROTO_UDP) {
     ++counters_.malformed;
     return;
   }
-  if (const auto replaced = flows_.birth(event.flow)) {
-    report_flow(msg::FlowReport::Kind::kGone, *replaced, tick);
-    if (replaced->tuple != tuple) host_.release(process_, replaced->tuple);
+  Flow changed = *flow;
+  Flows::take(changed, told);
+  if (changed.key() != flow->key()) {
+    read_flow(told.slot, *flow, tick);
+    untell(*flow, tick);
+    changed = *flow;
+    Flows::take(changed, told);
+    const bool moved = event.type == ORRERY_EVENT_QP_MOVED;
+    changed.queue_pair.moves += moved;
+    counters_.moved += moved;
   }
-  Flow& flow = *flows_.find(event.flow.slot);
-  flow.comm_id = communicators_.most_recent();
-  read_flow(event.flow.slot, flow, tick);
-  report_flow(msg::FlowReport::Kind::kBorn, flow, tick);
-  flow.changed = false;
+  *flow = changed;
+  flow->changed = true;
+  if (!flow->told) tell(told.slot, *flow, tick);
 }
 
 void ProcessCollector::handle_death(const orrery_event& event, Tick& tick) {
   // Flows that were never told about end here too; that is no fault.
   auto flow = flows_.death(event.flow.slot, event.flow.generation);
   if (!flow) return;
-  host_.release(process_, flow->tuple);
-  if (const auto last = segment_.read_ended_flow(event.flow.slot, event.flow.generation)) absorb(*flow, *last, tick);
-  report_flow(msg::FlowReport::Kind::kGone, *flow, tick);
+  if (const auto last = segment_.read_ended_flow(event.flow.slot, event.flow.generation)) {
+    absorb(*flow, *last, tick);
+    absorb(event.flow.slot, *flow);
+  }
+  untell(*flow, tick);
 }
 
 void ProcessCollector::read_flow(uint16_t slot, Flow& flow, Tick& tick) {
-  if (const auto sample = segment_.read_flow(slot)) absorb(flow, *sample, tick);
+  const auto sample = segment_.read_flow(slot);
+  if (!sample) return;
+  absorb(flow, *sample, tick);
+  absorb(slot, flow);
 }
 
 void ProcessCollector::absorb(Flow& flow, const shm::FlowSample& sample, Tick& tick) {
@@ -194,6 +261,23 @@ void ProcessCollector::absorb(Flow& flow, const shm::FlowSample& sample, Tick& t
   if (movement->sent) collectives_.observe(flow.comm_id, movement->first_tx_ns, movement->last_tx_ns);
 }
 
+void ProcessCollector::absorb(uint16_t slot, Flow& flow) {
+  if (flow.queue_pair.qpn == 0) return;
+  const auto counters = segment_.read_qp(slot, flow.generation);
+  if (!counters) return;
+  const msg::QueuePair before = flow.queue_pair;
+  Flows::update(flow, *counters);
+  add_saturated(counters_.deferred, flow.queue_pair.deferred_sends - before.deferred_sends);
+  add_saturated(counters_.drained_early, flow.queue_pair.drained_early - before.drained_early);
+  add_saturated(counters_.completion_errors, flow.queue_pair.completion_errors - before.completion_errors);
+}
+
+size_t ProcessCollector::queue_pairs() const {
+  const auto& all = flows_.all();
+  return static_cast<size_t>(
+      std::count_if(all.begin(), all.end(), [](const auto& entry) { return entry.second.queue_pair.qpn != 0; }));
+}
+
 void ProcessCollector::report_ended(Tick& tick) {
   for (const Collective& collective : collectives_.take_ended(tick.now_ns)) report_intent(collective, tick);
 }
@@ -202,7 +286,7 @@ void ProcessCollector::report_progress(Tick& tick) {
   if (tick.now_ns - last_progress_ns_ < cadence_.progress_ns) return;
   last_progress_ns_ = tick.now_ns;
   for (auto& [slot, flow] : flows_.all()) {
-    if (flow.changed) report_flow(msg::FlowReport::Kind::kProgress, flow, tick);
+    if (flow.changed && flow.told) report_flow(msg::FlowReport::Kind::kProgress, flow, tick);
     flow.changed = false;
   }
 }
@@ -221,7 +305,7 @@ void ProcessCollector::report_communicator(msg::CommunicatorEvent::Kind kind, co
                                            Reports& reports) {
   if (!admit(&Share::communicators, limits_.communicators_per_window, reports)) return;
   reports.communicators.push_back({kind, communicator.comm_id, communicator.parent_id, communicator.rank,
-                                   communicator.nranks, process_, host_.nic_address()});
+                                   communicator.nranks, process_, host_.nic_address(), communicator.device_traffic});
 }
 
 void ProcessCollector::report_intent(const Collective& collective, Tick& tick) {
@@ -236,11 +320,13 @@ void ProcessCollector::report_intent(const Collective& collective, Tick& tick) {
                                   .called_tai_ns = tick.tai(collective.called_ns),
                                   .first_byte_tai_ns = tick.tai(collective.first_byte_ns),
                                   .last_byte_tai_ns = tick.tai(collective.last_byte_ns),
-                                  .sequence = collective.sequence});
+                                  .sequence = collective.sequence,
+                                  .flags = collective.flags});
 }
 
 void ProcessCollector::report_flow(msg::FlowReport::Kind kind, const Flow& flow, Tick& tick) {
   if (!admit(&Share::flows, limits_.flows_per_window, tick.reports)) return;
+  const bool is_queue_pair = flow.queue_pair.qpn != 0;
   tick.reports.flows.push_back({.kind = kind,
                                 .tuple = flow.tuple,
                                 .comm_id = flow.comm_id,
@@ -251,7 +337,8 @@ void ProcessCollector::report_flow(msg::FlowReport::Kind kind, const Flow& flow,
                                 .bursts = flow.bursts,
                                 .retransmits = host_.retransmits(flow.tuple),
                                 .role = flow.role,
-                                .held_ns = flow.held_ns});
+                                .held_ns = flow.held_ns,
+                                .queue_pair = is_queue_pair ? std::optional(flow.queue_pair) : std::nullopt});
 }
 
 }  // namespace orrery::collect

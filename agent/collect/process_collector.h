@@ -27,8 +27,8 @@ struct HostView {
       [](uint64_t, uint64_t, const FiveTuple&) { return false; };
   // Whether the flow may be reported by `process`: one flow is one process's, the first that tells of it, until
   // release().
-  std::function<bool(uint64_t process, const FiveTuple&)> claim = [](uint64_t, const FiveTuple&) { return true; };
-  std::function<void(uint64_t process, const FiveTuple&)> release = [](uint64_t, const FiveTuple&) {};
+  std::function<bool(uint64_t process, const FlowKey&)> claim = [](uint64_t, const FlowKey&) { return true; };
+  std::function<void(uint64_t process, const FlowKey&)> release = [](uint64_t, const FlowKey&) {};
   // Packets of the flow that the kernel sent again, 0 where that is not watched.
   std::function<uint32_t(const FiveTuple&)> retransmits = [](const FiveTuple&) { return uint32_t{0}; };
 };
@@ -56,6 +56,8 @@ class ProcessCollector {
     uint64_t malformed = 0;
     uint64_t dropped = 0, no_ring = 0, no_slot = 0;  // lost by the process: shm::DrainResult
     uint64_t over_limit = 0;
+    uint64_t moved = 0;                                               // queue pairs that took another source port
+    uint64_t deferred = 0, drained_early = 0, completion_errors = 0;  // of queue pairs: msg::QueuePair
   };
 
   ProcessCollector(uint64_t process, shm::AgentSegment segment, const Limits& limits, const Cadence& cadence,
@@ -71,6 +73,7 @@ class ProcessCollector {
   uint64_t process() const { return process_; }
   const Communicators& communicators() const { return communicators_; }
   const Flows& flows() const { return flows_; }
+  size_t queue_pairs() const;
   const Counters& counters() const { return counters_; }
   shm::AgentSegment& segment() { return segment_; }
 
@@ -81,9 +84,16 @@ class ProcessCollector {
   void handle_gone(uint64_t comm_id, Tick& tick);
   void handle_collective(const orrery_event& event, Tick& tick);
   void handle_birth(const orrery_event& event, Tick& tick);
+  void handle_queue_pair(const orrery_event& event, Tick& tick);
   void handle_death(const orrery_event& event, Tick& tick);
+  void handle_device_traffic(uint64_t comm_id, Tick& tick);
   void read_flow(uint16_t slot, Flow& flow, Tick& tick);
   void absorb(Flow& flow, const shm::FlowSample& sample, Tick& tick);
+  void absorb(uint16_t slot, Flow& flow);
+  // Claims the flow and reports its birth. False, and the flow is forgotten: it is another process's.
+  bool tell(uint16_t slot, Flow& flow, Tick& tick);
+  void untell(Flow& flow, Tick& tick);
+  void tell_the_late(Tick& tick);
   void report_ended(Tick& tick);
   void report_progress(Tick& tick);
   void report_communicator(msg::CommunicatorEvent::Kind kind, const Communicator& communicator, Reports& reports);

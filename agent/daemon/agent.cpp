@@ -1,6 +1,7 @@
 #include "agent/daemon/agent.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -8,10 +9,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <csignal>
 #include <utility>
 
+#include "agent/daemon/roce_devices.h"
 #include "common/base/clock.h"
 
 namespace orrery::daemon {
@@ -19,6 +22,7 @@ namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kBusyForNs = 500'000'000;
+constexpr uint64_t kLookForRoceNs = 10'000'000'000;
 constexpr int kEventsPerWait = 64;
 constexpr uint64_t kUnheardHellosLogged = 5;
 
@@ -74,7 +78,7 @@ Agent::Agent(const AgentConfig& config, telemetry::Metrics& metrics, UniqueFd ep
       epoll_(std::move(epoll)),
       signals_(std::move(signals)),
       listener_(std::move(listener)),
-      addresses_(config.agent.interface, extra_addresses(config)),
+      addresses_(config.agent.interface, config.agent.only_interface, extra_addresses(config)),
       enforcer_(
           config.agent.host, {config.limits.plan_flows, config.limits.plan_entries},
           [this](const IpAddress& address) { return addresses_.is_local(address); }, metrics),
@@ -365,12 +369,15 @@ void Agent::once_a_second() {
 
 void Agent::say_hello() {
   if (addresses_.all().empty()) addresses_.refresh(now_ns_);
+  look_for_roce();
   msg::AgentHello hello;
   hello.host = config_.agent.host;
   hello.version = ORRERY_VERSION;
   hello.addresses = addresses_.all();
   hello.processes = static_cast<uint32_t>(sessions_.size());
   hello.features = features_;
+  if (roce_) hello.features.emplace_back("roce");
+  hello.layers = layer_counts();
   if (uplink_->send(hello)) {
     if (unheard_hellos_ != 0) spdlog::info("connected to the controller at {}", config_.controller.agents_endpoint);
     unheard_hellos_ = 0;
@@ -378,6 +385,22 @@ void Agent::say_hello() {
     spdlog::warn("no controller answers at {}; traffic goes on unmanaged, and this agent goes on trying",
                  config_.controller.agents_endpoint);
   }
+}
+
+std::vector<uint32_t> Agent::layer_counts() const {
+  std::vector<uint32_t> counts(std::bit_width<uint32_t>(ORRERY_LAYER_PROFILER));
+  for (const auto& [fd, session] : sessions_)
+    for (size_t layer = 0; layer < counts.size(); ++layer) counts[layer] += session->peer().layers >> layer & 1;
+  return counts;
+}
+
+void Agent::look_for_roce() {
+  if (roce_looked_ns_ != 0 && now_ns_ - roce_looked_ns_ < kLookForRoceNs) return;
+  roce_looked_ns_ = now_ns_;
+  const std::vector<std::string> devices = find_roce_devices(kRdmaClassPath, addresses_.all());
+  if (std::exchange(roce_, !devices.empty()) == roce_) return;
+  spdlog::info("RoCE devices with an address of this host: {}",
+               devices.empty() ? "none any more" : fmt::format("{}", fmt::join(devices, ", ")));
 }
 
 void Agent::take_messages() {

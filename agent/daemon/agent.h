@@ -62,6 +62,8 @@ class Agent {
   void take(const msg::Withdraw& withdraw);
   void take(const msg::Refused& refused);
   void say_hello();
+  std::vector<uint32_t> layer_counts() const;
+  void look_for_roce();
   void update_marks();
   int wait_ms() const;
 
@@ -79,6 +81,8 @@ class Agent {
   std::unordered_map<int, std::unique_ptr<Session>> sessions_;  // by connection
   std::unordered_map<int, Session*> by_pidfd_;
   std::vector<std::string> features_;
+  bool roce_ = false;  // RDMA devices send from this host's addresses
+  uint64_t roce_looked_ns_ = 0;
   std::string last_refusal_;
   uint64_t now_ns_ = 0;
   int64_t tai_minus_monotonic_ns_ = 0;

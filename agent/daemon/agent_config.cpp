@@ -30,6 +30,8 @@ void add_agent_keys(config::Table& table, AgentConfig& c) {
            {.help = "permissions of that socket, octal; whoever can write to it can attach"})
       .key("agent.interface", c.agent.interface, "",
            {.help = "network interface of the training traffic; empty: all but the loopback"})
+      .key("agent.only_interface", c.agent.only_interface, false,
+           {.help = "addresses of other interfaces are other hosts', for several agents on one machine"})
       .key("agent.extra_addresses", c.agent.extra_addresses, {},
            {.help = "further addresses that count as this host's, for containers that have their own"})
       .key("controller.intents_endpoint", c.controller.intents_endpoint, "",
@@ -127,6 +129,10 @@ void add_rules(config::Table& table, AgentConfig& c) {
             [&c]() -> std::string {
               mode_t mode = 0;
               return parse_mode(c.agent.socket_mode, mode) ? "" : "is not octal permissions such as 0660";
+            })
+      .rule("agent.only_interface",
+            [&c]() -> std::string {
+              return c.agent.only_interface && c.agent.interface.empty() ? "needs agent.interface" : "";
             })
       .rule("agent.extra_addresses",
             [&c]() -> std::string {

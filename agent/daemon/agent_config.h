@@ -13,6 +13,7 @@ namespace orrery::daemon {
 struct AgentConfig {
   struct {
     std::string host, socket_path, socket_mode, interface;
+    bool only_interface = false;
     config::List extra_addresses;
   } agent;
   struct {

@@ -28,8 +28,8 @@ bool is_loopback(const IpAddress& address) {
 
 }  // namespace
 
-HostAddresses::HostAddresses(std::string interface, std::vector<IpAddress> extra)
-    : interface_(std::move(interface)), extra_(std::move(extra)) {
+HostAddresses::HostAddresses(std::string interface, bool only_interface, std::vector<IpAddress> extra)
+    : interface_(std::move(interface)), only_interface_(only_interface), extra_(std::move(extra)) {
   refresh(monotonic_now_ns());
 }
 
@@ -45,8 +45,9 @@ void HostAddresses::refresh(uint64_t now_ns) {
                                (entry->ifa_addr->sa_family == AF_INET || entry->ifa_addr->sa_family == AF_INET6);
       if (!has_address || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
       const IpAddress address = address_of(*entry->ifa_addr);
-      local_.insert(address);
-      if (interface_.empty() || interface_ == entry->ifa_name) addresses_.push_back(address);
+      const bool of_nic = interface_.empty() || interface_ == entry->ifa_name;
+      if (of_nic || !only_interface_) local_.insert(address);
+      if (of_nic) addresses_.push_back(address);
     }
   }
   std::stable_partition(addresses_.begin(), addresses_.end(), [](const IpAddress& a) { return a.v4().has_value(); });

@@ -12,8 +12,9 @@ namespace orrery::daemon {
 class HostAddresses {
  public:
   // `interface`: the NIC of the training traffic; empty: all but the loopback. `extra`: more addresses that count as
-  // the host's, for containers with addresses of their own.
-  HostAddresses(std::string interface, std::vector<IpAddress> extra);
+  // the host's, for containers with addresses of their own. `only_interface`: those of other interfaces do not, because
+  // they are other hosts' in the fabric (several agents on one machine).
+  HostAddresses(std::string interface, bool only_interface, std::vector<IpAddress> extra);
 
   // Loopback addresses are always local. Looks at the interfaces again, at most once a second, before it says no.
   bool is_local(const IpAddress& address);
@@ -24,6 +25,7 @@ class HostAddresses {
 
  private:
   const std::string interface_;
+  const bool only_interface_;
   const std::vector<IpAddress> extra_;
   std::vector<IpAddress> addresses_;  // of the NIC, IPv4 first, then extra
   std::unordered_set<IpAddress> local_;

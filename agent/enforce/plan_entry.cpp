@@ -34,6 +34,9 @@ Status check_values(const msg::FlowPlan& flow) {
   }
   if (flow.src_port_first > flow.src_port_last)
     return refuse(flow, fmt::format("source ports {} to {}", flow.src_port_first, flow.src_port_last));
+  if (flow.protocol == IPPROTO_UDP && flow.src_port_first != 0 && flow.src_port_first < kFirstRocePort)
+    return refuse(flow,
+                  fmt::format("source port {} for RoCE, which has {} to 65535", flow.src_port_first, kFirstRocePort));
   if ((flow.src_port_value & ~flow.src_port_mask) != 0) return refuse(flow, "source port value outside its mask");
   if (flow.dscp > 63 && flow.dscp != 0xff) return refuse(flow, fmt::format("DSCP {}", flow.dscp));
   if (flow.pace_bps != 0 && flow.pace_bps < kMinPaceBps)

@@ -8,6 +8,8 @@
 
 namespace orrery::enforce {
 
+// RoCEv2 takes its UDP source ports from here to 65535 (IANA's dynamic ports).
+inline constexpr uint16_t kFirstRocePort = 49152;
 // A pace below this would starve a training job; a plan that asks for it is wrong.
 inline constexpr uint64_t kMinPaceBps = 1'000'000;
 

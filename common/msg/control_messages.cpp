@@ -26,6 +26,8 @@ Result<Request> read_request(wire::Request::Reader in) {
       return Request{Request::Kind::kHealth};
     case wire::Request::FORECAST_LIST:
       return Request{Request::Kind::kForecastList};
+    case wire::Request::FLOW_LIST:
+      return Request{Request::Kind::kFlowList};
   }
   return corrupt("Request", "is of a kind this version does not know; use the orreryctl of the controller's version");
 }
@@ -48,6 +50,8 @@ void write_request(wire::Request::Builder out, const Request& in) {
       return out.setHealth();
     case Request::Kind::kForecastList:
       return out.setForecastList();
+    case Request::Kind::kFlowList:
+      return out.setFlowList();
   }
 }
 
@@ -77,6 +81,8 @@ Result<Response> read_response(wire::Response::Reader in) {
       return as_response(read_health(in.getHealth()));
     case wire::Response::FORECAST_LIST:
       return as_response(read_list<ForecastState>("forecasts", in.getForecastList(), kMaxItems, read_forecast_state));
+    case wire::Response::FLOW_LIST:
+      return as_response(read_flow_list(in.getFlowList()));
   }
   return corrupt("Response", "is of a kind this version does not know; use the orreryctl of the controller's version");
 }
@@ -93,6 +99,7 @@ struct ResponseWriter {
   void operator()(const RequestError& in) { out.setError(in.message); }
   void operator()(const PlanList& in) { write_plan_list(out.initPlanList(), in); }
   void operator()(const FlowExplanation& in) { write_explanation(out.initFlowExplain(), in); }
+  void operator()(const FlowList& in) { write_flow_list(out.initFlowList(), in); }
   void operator()(const Health& in) { write_health(out.initHealth(), in); }
   void operator()(const std::vector<LinkState>& in) {
     write_list([this](unsigned n) { return out.initLinkList(n); }, in, write_link_state);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -10,6 +11,7 @@
 
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
+#include "common/msg/queue_pair.h"
 
 namespace orrery::msg {
 
@@ -22,7 +24,8 @@ struct Request {
     kHostList,
     kSwitchList,
     kHealth,
-    kForecastList
+    kForecastList,
+    kFlowList
   };
   Kind kind = Kind::kHealth;
   uint64_t flow_id = 0;  // kFlowExplain
@@ -60,6 +63,26 @@ struct PlanList {
   friend bool operator==(const PlanList&, const PlanList&) = default;
 };
 
+struct LiveFlow {
+  FiveTuple tuple;
+  std::string src_host;
+  std::string dst_host;
+  uint64_t comm_id = 0;
+  uint64_t flow_id = 0;
+  uint64_t tx_bytes = 0;
+  std::vector<std::string> path;
+  PlannedFlow::OnPath on_path = PlannedFlow::OnPath::kUnknown;
+  std::optional<QueuePair> queue_pair;
+  uint64_t held_ns = 0;
+  friend bool operator==(const LiveFlow&, const LiveFlow&) = default;
+};
+
+struct FlowList {
+  uint64_t total = 0;
+  std::vector<LiveFlow> flows;
+  friend bool operator==(const FlowList&, const FlowList&) = default;
+};
+
 struct HopExplanation {
   std::string port;
   std::string decided_by;
@@ -72,6 +95,7 @@ struct FlowExplanation {
   PlannedFlow flow;
   std::vector<std::string> reasons;
   std::vector<HopExplanation> hops;
+  std::vector<LiveFlow> live;
   friend bool operator==(const FlowExplanation&, const FlowExplanation&) = default;
 };
 
@@ -101,6 +125,7 @@ struct JobState {
   uint64_t plan_misses = 0;
   uint16_t last_op = 0;
   uint64_t last_bytes = 0;
+  bool device_traffic = false;
   friend bool operator==(const JobState&, const JobState&) = default;
 };
 
@@ -131,6 +156,8 @@ struct HostState {
   int64_t clock_offset_ns = 0;
   bool clock_synchronized = false;
   std::string refusal;
+  std::vector<std::string> features;
+  std::vector<uint32_t> layers;
   friend bool operator==(const HostState&, const HostState&) = default;
 };
 
@@ -169,8 +196,9 @@ struct RequestError {
   friend bool operator==(const RequestError&, const RequestError&) = default;
 };
 
-using Response = std::variant<RequestError, PlanList, FlowExplanation, std::vector<LinkState>, std::vector<JobState>,
-                              std::vector<HostState>, std::vector<SwitchState>, Health, std::vector<ForecastState>>;
+using Response =
+    std::variant<RequestError, PlanList, FlowExplanation, std::vector<LinkState>, std::vector<JobState>,
+                 std::vector<HostState>, std::vector<SwitchState>, Health, std::vector<ForecastState>, FlowList>;
 
 Result<std::string> encode(const Request& request);
 Result<std::string> encode(const Response& response);

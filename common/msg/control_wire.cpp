@@ -51,6 +51,35 @@ Result<HopExplanation> read_hop(wire::HopExplanation::Reader in) {
   return out;
 }
 
+Result<LiveFlow> read_live_flow(wire::LiveFlow::Reader in) {
+  LiveFlow out;
+  ORRERY_ASSIGN(out.tuple, read_tuple("flows.tuple", in.getTuple()));
+  ORRERY_ASSIGN(out.src_host, read_name("flows.srcHost", in.getSrcHost(), true));
+  ORRERY_ASSIGN(out.dst_host, read_name("flows.dstHost", in.getDstHost(), true));
+  out.comm_id = in.getCommId();
+  out.flow_id = in.getFlowId();
+  out.tx_bytes = in.getTxBytes();
+  ORRERY_ASSIGN(out.path, read_names("flows.path", in.getPath(), kMaxPathLinks));
+  if (in.getOnPath() > wire::PlannedFlow::OnPath::NO) return corrupt("flows.onPath", "is unknown to this version");
+  out.on_path = static_cast<PlannedFlow::OnPath>(in.getOnPath());
+  if (in.hasQueuePair()) out.queue_pair = read_queue_pair(in.getQueuePair());
+  out.held_ns = in.getHeldNs();
+  return out;
+}
+
+void write_live_flow(wire::LiveFlow::Builder out, const LiveFlow& in) {
+  write_tuple(out.initTuple(), in.tuple);
+  out.setSrcHost(in.src_host);
+  out.setDstHost(in.dst_host);
+  out.setCommId(in.comm_id);
+  out.setFlowId(in.flow_id);
+  out.setTxBytes(in.tx_bytes);
+  write_texts(out.initPath(in.path.size()), in.path);
+  out.setOnPath(static_cast<wire::PlannedFlow::OnPath>(in.on_path));
+  if (in.queue_pair) write_queue_pair(out.initQueuePair(), *in.queue_pair);
+  out.setHeldNs(in.held_ns);
+}
+
 }  // namespace
 
 Result<PlanList> read_plan_list(wire::PlanList::Reader in) {
@@ -85,6 +114,7 @@ Result<FlowExplanation> read_explanation(wire::FlowExplanation::Reader in) {
   ORRERY_ASSIGN(out.flow, read_planned_flow(in.getFlow()));
   ORRERY_ASSIGN(out.reasons, read_texts("reasons", in.getReasons(), kMaxReasons));
   ORRERY_ASSIGN(out.hops, read_list<HopExplanation>("hops", in.getHops(), kMaxHops, read_hop));
+  ORRERY_ASSIGN(out.live, read_list<LiveFlow>("live", in.getLive(), kMaxItems, read_live_flow));
   return out;
 }
 
@@ -98,6 +128,21 @@ void write_explanation(wire::FlowExplanation::Builder out, const FlowExplanation
     hops[i].setLoadBytes(in.hops[i].load_bytes);
     write_texts(hops[i].initAlternatives(in.hops[i].alternatives.size()), in.hops[i].alternatives);
   }
+  auto live = out.initLive(in.live.size());
+  for (size_t i = 0; i < in.live.size(); ++i) write_live_flow(live[i], in.live[i]);
+}
+
+Result<FlowList> read_flow_list(wire::FlowList::Reader in) {
+  FlowList out;
+  out.total = in.getTotal();
+  ORRERY_ASSIGN(out.flows, read_list<LiveFlow>("flows", in.getFlows(), kMaxItems, read_live_flow));
+  return out;
+}
+
+void write_flow_list(wire::FlowList::Builder out, const FlowList& in) {
+  out.setTotal(in.total);
+  auto flows = out.initFlows(in.flows.size());
+  for (size_t i = 0; i < in.flows.size(); ++i) write_live_flow(flows[i], in.flows[i]);
 }
 
 Result<LinkState> read_link_state(wire::LinkState::Reader in) {
@@ -146,6 +191,7 @@ Result<JobState> read_job_state(wire::JobState::Reader in) {
   out.plan_misses = in.getPlanMisses();
   out.last_op = in.getLastOp();
   out.last_bytes = in.getLastBytes();
+  out.device_traffic = in.getDeviceTraffic();
   return out;
 }
 
@@ -160,6 +206,7 @@ void write_job_state(wire::JobState::Builder out, const JobState& in) {
   out.setPlanMisses(in.plan_misses);
   out.setLastOp(in.last_op);
   out.setLastBytes(in.last_bytes);
+  out.setDeviceTraffic(in.device_traffic);
 }
 
 Result<ForecastState> read_forecast_state(wire::ForecastState::Reader in) {
@@ -204,6 +251,8 @@ Result<HostState> read_host_state(wire::HostState::Reader in) {
   out.clock_offset_ns = in.getClockOffsetNs();
   out.clock_synchronized = in.getClockSynchronized();
   out.refusal = read_text(in.getRefusal());
+  ORRERY_ASSIGN(out.features, read_names("hosts.features", in.getFeatures(), kMaxSmallList));
+  ORRERY_ASSIGN(out.layers, read_numbers("hosts.layers", in.getLayers(), kMaxSmallList));
   return out;
 }
 
@@ -220,6 +269,8 @@ void write_host_state(wire::HostState::Builder out, const HostState& in) {
   out.setClockOffsetNs(in.clock_offset_ns);
   out.setClockSynchronized(in.clock_synchronized);
   out.setRefusal(in.refusal);
+  write_texts(out.initFeatures(in.features.size()), in.features);
+  write_numbers(out.initLayers(in.layers.size()), in.layers);
 }
 
 Result<SwitchState> read_switch_state(wire::SwitchState::Reader in) {

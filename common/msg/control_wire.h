@@ -8,6 +8,7 @@ namespace orrery::msg {
 
 Result<PlanList> read_plan_list(wire::PlanList::Reader in);
 Result<FlowExplanation> read_explanation(wire::FlowExplanation::Reader in);
+Result<FlowList> read_flow_list(wire::FlowList::Reader in);
 Result<LinkState> read_link_state(wire::LinkState::Reader in);
 Result<JobState> read_job_state(wire::JobState::Reader in);
 Result<ForecastState> read_forecast_state(wire::ForecastState::Reader in);
@@ -17,6 +18,7 @@ Result<Health> read_health(wire::Health::Reader in);
 
 void write_plan_list(wire::PlanList::Builder out, const PlanList& in);
 void write_explanation(wire::FlowExplanation::Builder out, const FlowExplanation& in);
+void write_flow_list(wire::FlowList::Builder out, const FlowList& in);
 void write_link_state(wire::LinkState::Builder out, const LinkState& in);
 void write_job_state(wire::JobState::Builder out, const JobState& in);
 void write_forecast_state(wire::ForecastState::Builder out, const ForecastState& in);

@@ -23,6 +23,7 @@ Result<CommunicatorEvent> read_communicator(wire::CommunicatorEvent::Reader in) 
   out.process = in.getProcess();
   const bool gone = out.kind == CommunicatorEvent::Kind::kGone;
   ORRERY_ASSIGN(out.address, read_address("communicators.address", in.getAddress(), gone));
+  out.device_traffic = in.getDeviceTraffic();
   if (out.comm_id == 0) return corrupt("communicators.commId", "is 0");
   if (!gone && (out.nranks == 0 || out.nranks > kMaxRanks || out.rank >= out.nranks))
     return corrupt("communicators.rank", fmt::format("{} of {} is not a rank", out.rank, out.nranks));
@@ -42,6 +43,7 @@ Result<Intent> read_intent(wire::Intent::Reader in) {
   out.first_byte_tai_ns = in.getFirstByteTaiNs();
   out.last_byte_tai_ns = in.getLastByteTaiNs();
   out.sequence = in.getSequence();
+  out.flags = in.getFlags();
   if (out.comm_id == 0) return corrupt("intents.commId", "is 0");
   if (out.rank >= kMaxRanks) return corrupt("intents.rank", fmt::format("{} is not a rank", out.rank));
   return out;
@@ -62,6 +64,7 @@ Result<FlowReport> read_flow(wire::FlowReport::Reader in) {
   out.retransmits = in.getRetransmits();
   out.role = in.getRole();
   out.held_ns = in.getHeldNs();
+  if (in.hasQueuePair()) out.queue_pair = read_queue_pair(in.getQueuePair());
   return out;
 }
 
@@ -113,6 +116,7 @@ void write_communicator(wire::CommunicatorEvent::Builder out, const Communicator
   out.setNranks(in.nranks);
   out.setProcess(in.process);
   out.setAddress(data_of(in.address));
+  out.setDeviceTraffic(in.device_traffic);
 }
 
 void write_intent(wire::Intent::Builder out, const Intent& in) {
@@ -127,6 +131,7 @@ void write_intent(wire::Intent::Builder out, const Intent& in) {
   out.setFirstByteTaiNs(in.first_byte_tai_ns);
   out.setLastByteTaiNs(in.last_byte_tai_ns);
   out.setSequence(in.sequence);
+  out.setFlags(in.flags);
 }
 
 void write_flow(wire::FlowReport::Builder out, const FlowReport& in) {
@@ -141,6 +146,7 @@ void write_flow(wire::FlowReport::Builder out, const FlowReport& in) {
   out.setRetransmits(in.retransmits);
   out.setRole(in.role);
   out.setHeldNs(in.held_ns);
+  if (in.queue_pair) write_queue_pair(out.initQueuePair(), *in.queue_pair);
 }
 
 void write_window(wire::IntentWindow::Builder out, const IntentWindow& in) {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
+#include "common/msg/queue_pair.h"
 
 namespace orrery::msg {
 
@@ -24,6 +26,7 @@ struct CommunicatorEvent {
   uint32_t nranks = 0;
   uint64_t process = 0;
   IpAddress address;
+  bool device_traffic = false;
   friend bool operator==(const CommunicatorEvent&, const CommunicatorEvent&) = default;
 };
 
@@ -39,6 +42,7 @@ struct Intent {
   uint64_t first_byte_tai_ns = 0;
   uint64_t last_byte_tai_ns = 0;
   uint64_t sequence = 0;
+  uint16_t flags = 0;
   friend bool operator==(const Intent&, const Intent&) = default;
 };
 
@@ -55,6 +59,7 @@ struct FlowReport {
   uint32_t retransmits = 0;
   uint8_t role = 0;
   uint64_t held_ns = 0;
+  std::optional<QueuePair> queue_pair;
   friend bool operator==(const FlowReport&, const FlowReport&) = default;
 };
 

@@ -83,6 +83,7 @@ Result<AgentHello> read_hello(wire::AgentHello::Reader in) {
   }
   out.processes = in.getProcesses();
   ORRERY_ASSIGN(out.features, read_names("hello.features", in.getFeatures(), kMaxSmallList));
+  ORRERY_ASSIGN(out.layers, read_numbers("hello.layers", in.getLayers(), kMaxSmallList));
   return out;
 }
 
@@ -130,6 +131,7 @@ void write_hello(wire::AgentHello::Builder out, const AgentHello& in) {
   for (size_t i = 0; i < in.addresses.size(); ++i) addresses.set(i, data_of(in.addresses[i]));
   out.setProcesses(in.processes);
   write_texts(out.initFeatures(in.features.size()), in.features);
+  write_numbers(out.initLayers(in.layers.size()), in.layers);
 }
 
 Result<AgentMessage> read_agent_message(wire::AgentMessage::Reader in) {

@@ -80,6 +80,7 @@ struct AgentHello {
   std::vector<IpAddress> addresses;
   uint32_t processes = 0;
   std::vector<std::string> features;
+  std::vector<uint32_t> layers;
   friend bool operator==(const AgentHello&, const AgentHello&) = default;
 };
 

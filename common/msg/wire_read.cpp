@@ -112,4 +112,51 @@ void write_texts(capnp::List<capnp::Text>::Builder out, const std::vector<std::s
   for (unsigned i = 0; i < out.size(); ++i) out.set(i, texts[i].c_str());
 }
 
+Result<std::vector<uint32_t>> read_numbers(std::string_view field, capnp::List<uint32_t>::Reader list, size_t limit) {
+  ORRERY_TRY(check_count(field, list.size(), limit));
+  std::vector<uint32_t> out;
+  for (const uint32_t number : list) out.push_back(number);
+  return out;
+}
+
+void write_numbers(capnp::List<uint32_t>::Builder out, const std::vector<uint32_t>& numbers) {
+  for (unsigned i = 0; i < out.size(); ++i) out.set(i, numbers[i]);
+}
+
+QueuePair read_queue_pair(wire::QueuePair::Reader in) {
+  QueuePair out;
+  out.qpn = in.getQpn();
+  out.dest_qpn = in.getDestQpn();
+  out.device = read_text(in.getDevice());
+  out.flags = in.getFlags();
+  out.traffic_class = in.getTrafficClass();
+  out.flow_label = in.getFlowLabel();
+  out.cycle = in.getCycle();
+  out.moves = in.getMoves();
+  out.posted_sends = in.getPostedSends();
+  out.completed_sends = in.getCompletedSends();
+  out.completion_errors = in.getCompletionErrors();
+  out.failed_posts = in.getFailedPosts();
+  out.deferred_sends = in.getDeferredSends();
+  out.drained_early = in.getDrainedEarly();
+  return out;
+}
+
+void write_queue_pair(wire::QueuePair::Builder out, const QueuePair& in) {
+  out.setQpn(in.qpn);
+  out.setDestQpn(in.dest_qpn);
+  out.setDevice(in.device);
+  out.setFlags(in.flags);
+  out.setTrafficClass(in.traffic_class);
+  out.setFlowLabel(in.flow_label);
+  out.setCycle(in.cycle);
+  out.setMoves(in.moves);
+  out.setPostedSends(in.posted_sends);
+  out.setCompletedSends(in.completed_sends);
+  out.setCompletionErrors(in.completion_errors);
+  out.setFailedPosts(in.failed_posts);
+  out.setDeferredSends(in.deferred_sends);
+  out.setDrainedEarly(in.drained_early);
+}
+
 }  // namespace orrery::msg

@@ -12,6 +12,7 @@
 
 #include "common/base/ip_address.h"
 #include "common/base/result.h"
+#include "common/msg/queue_pair.h"
 #include "schemas/common.capnp.h"
 
 namespace orrery::msg {
@@ -38,10 +39,15 @@ Result<std::vector<std::string>> read_texts(std::string_view field, capnp::List<
 // 16 bytes; or none where `optional` (gives "::").
 Result<IpAddress> read_address(std::string_view field, capnp::Data::Reader data, bool optional = false);
 Result<FiveTuple> read_tuple(std::string_view field, wire::FiveTuple::Reader tuple, bool optional = false);
+QueuePair read_queue_pair(wire::QueuePair::Reader in);
+void write_queue_pair(wire::QueuePair::Builder out, const QueuePair& in);
 Status check_count(std::string_view field, size_t count, size_t limit);
 
 capnp::Data::Reader data_of(const IpAddress& address);
+Result<std::vector<uint32_t>> read_numbers(std::string_view field, capnp::List<uint32_t>::Reader list, size_t limit);
+
 void write_tuple(wire::FiveTuple::Builder out, const FiveTuple& tuple);
+void write_numbers(capnp::List<uint32_t>::Builder out, const std::vector<uint32_t>& numbers);
 void write_texts(capnp::List<capnp::Text>::Builder out, const std::vector<std::string>& texts);
 
 // Reads a list of structs with `read_one(Reader) -> Result<T>`.

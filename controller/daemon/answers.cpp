@@ -9,6 +9,10 @@
 namespace orrery::daemon {
 namespace {
 
+constexpr size_t kFlowsShown = 4096;  // in a list for people
+constexpr const char* kDeviceTrafficReason =
+    "its communicator may also send from the GPU, without the CPU (GIN): that part is neither seen nor planned";
+
 const char* method_name(planner::Method method) {
   switch (method) {
     case planner::Method::kNone:
@@ -49,6 +53,8 @@ msg::Response Answers::answer(const msg::Request& request) {
       return health();
     case msg::Request::Kind::kForecastList:
       return forecasts();
+    case msg::Request::Kind::kFlowList:
+      return flow_list();
   }
   return msg::RequestError{"unknown question; use the orreryctl of the controller's version"};
 }
@@ -89,8 +95,7 @@ msg::PlanList Answers::plan_list() {
 std::vector<LiveFlow*> Answers::live_flows(size_t index) {
   const DemandKey& key = core_.in_force_.demands.keys[index];
   if (key.is_pair()) return core_.flows_.of_pair(std::nullopt, key.tuple.src, key.tuple.dst);
-  const auto found = core_.flows_.all().find(key.tuple);
-  return found == core_.flows_.all().end() ? std::vector<LiveFlow*>() : std::vector<LiveFlow*>{&found->second};
+  return core_.flows_.of_tuple(key.tuple);
 }
 
 msg::PlannedFlow Answers::planned_flow(size_t index) {
@@ -120,6 +125,50 @@ msg::PlannedFlow Answers::planned_flow(size_t index) {
   return flow;
 }
 
+msg::LiveFlow Answers::live_flow(LiveFlow& flow) {
+  msg::LiveFlow out{.tuple = flow.tuple,
+                    .src_host = host_of(flow.tuple.src),
+                    .dst_host = host_of(flow.tuple.dst),
+                    .comm_id = flow.comm_id};
+  const auto path = core_.path_of(flow);
+  if (path) out.path = core_.fabric_.path_names(*path);
+  auto planned = core_.in_force_.index_by_key.find({flow.tuple});
+  if (planned == core_.in_force_.index_by_key.end())
+    planned = core_.in_force_.index_by_key.find(pair_key(flow.tuple.src, flow.tuple.dst));
+  if (planned != core_.in_force_.index_by_key.end()) {
+    const planner::FlowAssignment& assigned = core_.in_force_.plan->flows[planned->second];
+    out.flow_id = assigned.flow_id;
+    using OnPath = msg::PlannedFlow::OnPath;
+    out.on_path = !path ? OnPath::kUnknown : *path == assigned.path ? OnPath::kYes : OnPath::kNo;
+  }
+  out.tx_bytes = flow.tx_bytes;
+  out.queue_pair = flow.queue_pair;
+  out.held_ns = flow.held_ns;
+  return out;
+}
+
+msg::FlowList Answers::flow_list() {
+  std::vector<LiveFlow*> all;
+  for (auto& [key, flow] : core_.flows_.all()) all.push_back(&flow);
+  const size_t shown = std::min(all.size(), kFlowsShown);
+  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown), all.end(),
+                    [](const LiveFlow* a, const LiveFlow* b) { return a->tx_bytes > b->tx_bytes; });
+  msg::FlowList list{.total = all.size()};
+  for (size_t i = 0; i < shown; ++i) list.flows.push_back(live_flow(*all[i]));
+  return list;
+}
+
+// Whether some of the bytes may be out of the plan's hands.
+void Answers::add_doubts(size_t index, std::vector<std::string>& reasons) {
+  for (const LiveFlow* flow : live_flows(index))
+    if (flow->queue_pair && !flow->movable())
+      reasons.push_back(
+          fmt::format("queue pair {} on {} cannot change its path while it runs; a new path is for its next connection",
+                      flow->queue_pair->qpn, flow->queue_pair->device));
+  const Communicator* communicator = core_.communicators_.find(core_.in_force_.demands.snapshot.flows[index].comm_id);
+  if (communicator != nullptr && communicator->device_traffic) reasons.push_back(kDeviceTrafficReason);
+}
+
 msg::Response Answers::explain(uint64_t flow_id) {
   const auto found = core_.in_force_.index.find(flow_id);
   if (found == core_.in_force_.index.end())
@@ -135,12 +184,14 @@ msg::Response Answers::explain(uint64_t flow_id) {
   for (LiveFlow* live : live_flows(found->second)) {
     const auto path = core_.path_of(*live);
     const bool on_path = path == core_.in_force_.plan->flows[found->second].path;
+    explanation.live.push_back(live_flow(*live));
     explanation.reasons.push_back(fmt::format("{} has sent {} and goes {}", live->tuple.to_string(),
                                               human_bytes(live->tx_bytes),
                                               on_path ? "the planned path"
                                               : path  ? "another path than planned"
                                                       : "a path the controller cannot tell"));
   }
+  add_doubts(found->second, explanation.reasons);
   explanation.hops = hops(core_.in_force_.plan->flows[found->second].path, explanation.flow.tuple);
   return explanation;
 }
@@ -207,6 +258,7 @@ std::vector<msg::JobState> Answers::jobs() const {
     state.plan_misses = c.misses;
     state.last_op = c.last.op;
     state.last_bytes = c.last.bytes;
+    state.device_traffic = c.device_traffic;
     states.push_back(std::move(state));
   }
   return states;
@@ -230,6 +282,8 @@ std::vector<msg::HostState> Answers::hosts() const {
     state.events_lost = host.losses.ring_dropped + host.losses.no_ring + host.losses.no_slot;
     state.clock_offset_ns = host.clock.offset_ns;
     state.clock_synchronized = host.clock.synchronized;
+    state.features = host.features;
+    state.layers = host.layers;
     states.push_back(std::move(state));
   }
   return states;
@@ -283,6 +337,7 @@ msg::Health Answers::health() const {
   add_peer_problems(health.problems);
   add_fabric_problems(health.problems);
   add_host_problems(health.problems);
+  add_job_problems(health.problems);
   if (core_.outside_problems_)
     for (std::string& problem : core_.outside_problems_(now_ns_)) health.problems.push_back(std::move(problem));
   return health;

@@ -17,6 +17,7 @@ class Answers {
 
  private:
   msg::PlanList plan_list();
+  msg::FlowList flow_list();
   msg::Response explain(uint64_t flow_id);
   std::vector<msg::LinkState> links() const;
   std::vector<msg::JobState> jobs() const;
@@ -26,7 +27,9 @@ class Answers {
   msg::Health health() const;
 
   msg::PlannedFlow planned_flow(size_t index);
+  msg::LiveFlow live_flow(LiveFlow& flow);
   std::vector<LiveFlow*> live_flows(size_t index);
+  void add_doubts(size_t index, std::vector<std::string>& reasons);
   std::vector<msg::HopExplanation> hops(const fabric::Path& path, const FiveTuple& tuple) const;
   std::string decided_by(fabric::LinkId link, const FiveTuple& tuple, std::vector<std::string>& alternatives) const;
   std::string host_of(const IpAddress& address) const;
@@ -36,6 +39,7 @@ class Answers {
   void add_plan_problems(std::vector<std::string>& problems) const;
   void add_fabric_problems(std::vector<std::string>& problems) const;
   void add_host_problems(std::vector<std::string>& problems) const;
+  void add_job_problems(std::vector<std::string>& problems) const;
 
   Core& core_;
   const uint64_t now_ns_;

@@ -89,6 +89,7 @@ Change CommunicatorBook::announce(const std::string& host, const msg::Communicat
   communicator.comm_id = event.comm_id;
   communicator.nranks = event.nranks;
   communicator.seen_ns = now_ns;
+  communicator.device_traffic |= event.device_traffic;
   if (communicator.ranks.contains(event.rank)) return Change::kNone;  // stated again
   if (rank_count_ >= kMaxRanksTogether) {
     ++refused_;
@@ -151,6 +152,10 @@ Observation CommunicatorBook::on_intent(const std::string& host, const msg::Inte
     return observation;
   }
   communicator->seen_ns = now_ns;
+  if ((intent.flags & ORRERY_COLLECTIVE_CAPTURED) != 0) {  // recorded only: what it will send can be planned for
+    observation.change = learn(*communicator, intent, observation.pairs);
+    return observation;
+  }
   if (std::exchange(member->second.realign, false))
     member->second.sequence_offset = communicator->next_sequence - intent.sequence;
   const uint64_t sequence = intent.sequence + member->second.sequence_offset;

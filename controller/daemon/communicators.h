@@ -36,6 +36,7 @@ struct Communicator {
   uint64_t gone_since_ns = 0;                // first rank that went
   uint64_t seen_ns = 0;                      // last sign of life
   std::map<AddressPair, uint64_t> pairs;     // different hosts that send to each other -> most bytes of one operation
+  bool device_traffic = false;               // some rank may also send without the CPU: partly uncontrolled
   bool assumed = true;                       // `pairs` is the ring assumed at announcement, no operation was seen yet
   std::vector<forecast::Operation> learned;  // distinct operations that all ranks call alike
   uint64_t collectives = 0;

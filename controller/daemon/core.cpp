@@ -1,6 +1,7 @@
 #include "controller/daemon/core.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -52,6 +53,8 @@ Core::Core(CoreParts parts, CoreOptions options, uint64_t now_ns)
                                          "Collectives that came within their forecast window on their planned paths")),
       misses_metric_(parts.metrics.counter("orrery_daemon_plan_misses_total",
                                            "Collectives that were forecast and came otherwise or elsewhere")),
+      moves_metric_(parts.metrics.counter("orrery_daemon_moved_queue_pairs_total",
+                                          "Queue pairs that took another path while they ran")),
       planning_seconds_(
           parts.metrics.histogram("orrery_planner_planning_duration_seconds", "Time the planner took", kSecondBuckets)),
       announcement_seconds_(parts.metrics.histogram(
@@ -94,6 +97,8 @@ void Core::on_window(const msg::IntentWindow& window, uint64_t now_ns) {
   for (const msg::FlowReport& report : window.flows) {
     if (report.comm_id != 0) communicators_.touch(report.comm_id, now_ns);
     if (flows_.on_report(window.host, report, now_ns)) want(Change::kUsage, now_ns);
+    const bool born = report.kind == msg::FlowReport::Kind::kBorn;
+    if (born && report.queue_pair && report.queue_pair->moves != 0) moves_metric_.Increment();
   }
   for (const msg::Intent& intent : window.intents) {
     const Observation observation = communicators_.on_intent(window.host, intent, now_ns);
@@ -144,12 +149,12 @@ std::optional<fabric::Path> Core::path_of(LiveFlow& flow) {
 
 void Core::on_agent_connected(const msg::AgentHello& hello, uint64_t now_ns) {
   spdlog::info("agent of host {} (version {}) connected", hello.host, hello.version);
-  hosts_.on_hello(hello, tai_now_ns());
+  on_agent_hello(hello, now_ns);
   rollout_.on_agent_connected(hello.host, now_ns);
 }
 
-void Core::on_agent_hello(const msg::AgentHello& hello, uint64_t) {
-  hosts_.on_hello(hello, tai_now_ns());
+void Core::on_agent_hello(const msg::AgentHello& hello, uint64_t now_ns) {
+  if (hosts_.on_hello(hello, tai_now_ns())) want(Change::kUsage, now_ns);
 }
 
 void Core::on_agent_gone(const std::string& host, uint64_t now_ns) {
@@ -310,16 +315,24 @@ std::vector<drivers::Flow> Core::flows_to_roll_out() const {
     const bool exists = !key.is_pair();
     if (exists && !demand.fixed.empty()) continue;  // stays where it is; nobody has to do anything
     drivers::Flow flow{.flow_id = demand.flow_id, .comm_id = demand.comm_id, .src = demand.src, .dst = demand.dst};
-    flow.tuple = {demand.src, demand.dst, 0, 0, 6};
-    if (exists) flow.tuple = key.tuple;
-    flow.protocol = flow.tuple.protocol;
+    flow.tuple = exists ? key.tuple : FiveTuple{demand.src, demand.dst, 0, 0, IPPROTO_TCP};
     flow.path = assigned.path;
     flow.backups = assigned.backups;
     flow.release_offset_ns = assigned.release_offset_ns;
     flow.pace_bps = assigned.pace_bps;
+    flow.protocol = flow.tuple.protocol;
+    flows.push_back(flow);
+    // One path for the pair, whichever protocol its bytes take.
+    if (exists || !speaks_roce(demand.src) || !speaks_roce(demand.dst)) continue;
+    flow.protocol = flow.tuple.protocol = IPPROTO_UDP;
     flows.push_back(std::move(flow));
   }
   return flows;
+}
+
+bool Core::speaks_roce(const IpAddress& address) const {
+  const fabric::Nic* nic = fabric_.find_nic(address);
+  return nic != nullptr && hosts_.has_roce(fabric_.node(nic->host).name);
 }
 
 void Core::settle(uint64_t now_ns) {

@@ -105,6 +105,7 @@ class Core : public api::Receiver {
   void find_adopted(Demands& demands) const;
   void adopt(Demands demands, std::shared_ptr<const planner::Plan> plan, uint64_t planning_ns);
   std::vector<drivers::Flow> flows_to_roll_out() const;
+  bool speaks_roce(const IpAddress& address) const;
   void settle(uint64_t now_ns);
   void expire(uint64_t now_ns);
   void save(uint64_t now_ns);
@@ -147,6 +148,7 @@ class Core : public api::Receiver {
   telemetry::Counter& forecast_misses_;
   telemetry::Counter& hits_metric_;
   telemetry::Counter& misses_metric_;
+  telemetry::Counter& moves_metric_;
   telemetry::Histogram& planning_seconds_;
   telemetry::Histogram& announcement_seconds_;
   telemetry::Gauge& planned_flows_;

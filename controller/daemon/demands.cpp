@@ -44,19 +44,28 @@ std::map<AddressPair, PairUse> pairs_in_use(const CommunicatorBook& communicator
   return used;
 }
 
+// Plain flows by five-tuple, which queue pairs may share.
+struct PlainUse {
+  LiveFlow* flow = nullptr;  // one of them
+  uint64_t bytes = 0;        // of all together
+};
+
 // In the order of their tuples. A plain flow of a pair that is planned goes where the pair goes.
-std::vector<LiveFlow*> heaviest_plain(FlowBook& flows, const std::map<AddressPair, PairUse>& used) {
+std::map<FiveTuple, PlainUse> heaviest_plain(FlowBook& flows, const std::map<AddressPair, PairUse>& used) {
   std::map<std::string, std::vector<LiveFlow*>> by_host;
-  for (auto& [tuple, flow] : flows.all())
-    if (FlowBook::is_plain(flow) && !used.contains({tuple.src, tuple.dst})) by_host[flow.host].push_back(&flow);
-  std::vector<LiveFlow*> kept;
+  for (auto& [key, flow] : flows.all())
+    if (FlowBook::is_plain(flow) && !used.contains({key.tuple.src, key.tuple.dst})) by_host[flow.host].push_back(&flow);
+  std::map<FiveTuple, PlainUse> kept;
   for (auto& [host, plain] : by_host) {
     std::stable_sort(plain.begin(), plain.end(),
                      [](const LiveFlow* a, const LiveFlow* b) { return a->weight_bytes > b->weight_bytes; });
-    kept.insert(kept.end(), plain.begin(),
-                plain.begin() + static_cast<std::ptrdiff_t>(std::min(plain.size(), kMaxPlainPerHost)));
+    plain.resize(std::min(plain.size(), kMaxPlainPerHost));
+    for (LiveFlow* flow : plain) {
+      PlainUse& use = kept[flow->tuple];
+      use.flow = flow;
+      use.bytes += flow->weight_bytes;
+    }
   }
-  std::sort(kept.begin(), kept.end(), [](const LiveFlow* a, const LiveFlow* b) { return a->tuple < b->tuple; });
   return kept;
 }
 
@@ -79,9 +88,11 @@ Demands build_demands(const fabric::Graph& fabric, const CommunicatorBook& commu
   const std::map<AddressPair, PairUse> used = pairs_in_use(communicators);
   for (const auto& [pair, use] : used) {
     const auto live = flows.of_pair(std::nullopt, pair.first, pair.second);
-    add(pair_key(pair.first, pair.second), use.comm_id, use.bytes, live.empty() ? nullptr : live.front());
+    // What can move while it runs is planned anew; one flow that cannot holds its pair where it is.
+    const auto stuck = std::find_if(live.begin(), live.end(), [](const LiveFlow* flow) { return !flow->movable(); });
+    add(pair_key(pair.first, pair.second), use.comm_id, use.bytes, stuck == live.end() ? nullptr : *stuck);
   }
-  for (LiveFlow* flow : heaviest_plain(flows, used)) add({flow->tuple}, 0, flow->weight_bytes, flow);
+  for (const auto& [tuple, use] : heaviest_plain(flows, used)) add({tuple}, 0, use.bytes, use.flow);
   return demands;
 }
 

@@ -13,7 +13,8 @@ constexpr uint64_t kMuchChanged = 4;                // times heavier or lighter
 }  // namespace
 
 bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report, uint64_t now_ns) {
-  const auto found = flows_.find(report.tuple);
+  const FlowKey key{report.tuple, report.queue_pair ? report.queue_pair->qpn : 0};
+  const auto found = flows_.find(key);
   if (report.kind == msg::FlowReport::Kind::kGone)
     return found != flows_.end() && found->second.host == host && erase(found);
   const fabric::Nic* src = fabric_.find_nic(report.tuple.src);
@@ -27,8 +28,11 @@ bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report,
     ++refused_;
     return false;
   }
-  if (found == flows_.end()) ++count_by_host_[host];
-  LiveFlow& flow = flows_[report.tuple];
+  if (found == flows_.end()) {
+    ++count_by_host_[host];
+    forget_restored(key);
+  }
+  LiveFlow& flow = flows_[key];
   const bool was_plain = is_plain(flow);
   if (report.kind == msg::FlowReport::Kind::kBorn || report.tx_bytes < flow.tx_bytes)
     flow = {};  // a new connection with an old tuple
@@ -38,8 +42,16 @@ bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report,
   flow.comm_id = report.comm_id;
   if (report.flow_id != 0) flow.plan_flow_id = report.flow_id;
   flow.tx_bytes = report.tx_bytes;
+  flow.held_ns = report.held_ns;
+  flow.queue_pair = report.queue_pair;
   const bool weight_changed = weigh(flow, now_ns);
   return was_plain != is_plain(flow) || (is_plain(flow) && weight_changed);
+}
+
+// What was restored by its five-tuple alone is a queue pair, now that one is reported there.
+void FlowBook::forget_restored(const FlowKey& key) {
+  const auto restored = key.qpn != 0 ? flows_.find({key.tuple, 0}) : flows_.end();
+  if (restored != flows_.end() && restored->second.doubtful_until_ns != 0) erase(restored);
 }
 
 bool FlowBook::weigh(LiveFlow& flow, uint64_t now_ns) {
@@ -69,7 +81,7 @@ void FlowBook::restore(const FiveTuple& tuple, uint64_t weight_bytes, uint64_t n
   flow.period_start_ns = now_ns;
   flow.period_start_bytes = kPlainRealBytes;
   flow.doubtful_until_ns = now_ns + kDoubtNs;
-  if (flows_.insert_or_assign(tuple, flow).second) ++count_by_host_[flow.host];
+  if (flows_.insert_or_assign(FlowKey{tuple, 0}, flow).second) ++count_by_host_[flow.host];
   ++doubtful_;
 }
 
@@ -88,7 +100,7 @@ bool FlowBook::expire(uint64_t now_ns) {
   return plain;
 }
 
-bool FlowBook::erase(std::map<FiveTuple, LiveFlow>::iterator flow) {
+bool FlowBook::erase(std::map<FlowKey, LiveFlow>::iterator flow) {
   const bool plain = is_plain(flow->second);
   --count_by_host_[flow->second.host];
   flows_.erase(flow);
@@ -106,7 +118,7 @@ bool FlowBook::forget_hosts(const std::vector<std::string>& hosts) {
 }
 
 void FlowBook::doubt_host(const std::string& host, uint64_t now_ns) {
-  for (auto& [tuple, flow] : flows_) {
+  for (auto& [key, flow] : flows_) {
     if (flow.host != host || flow.doubtful_until_ns != 0) continue;
     flow.doubtful_until_ns = now_ns + kLostReportNs;
     ++doubtful_;
@@ -115,8 +127,8 @@ void FlowBook::doubt_host(const std::string& host, uint64_t now_ns) {
 
 std::vector<LiveFlow*> FlowBook::of_pair(std::optional<uint64_t> comm_id, const IpAddress& src, const IpAddress& dst) {
   std::vector<LiveFlow*> found;
-  for (auto it = flows_.lower_bound(FiveTuple{src, dst, 0, 0, 0});
-       it != flows_.end() && it->first.src == src && it->first.dst == dst; ++it)
+  for (auto it = flows_.lower_bound({{src, dst, 0, 0, 0}, 0});
+       it != flows_.end() && it->first.tuple.src == src && it->first.tuple.dst == dst; ++it)
     if ((comm_id ? it->second.comm_id == *comm_id : it->second.comm_id != 0) && it->second.tx_bytes >= kRealBytes)
       found.push_back(&it->second);
   std::sort(found.begin(), found.end(), [](const LiveFlow* a, const LiveFlow* b) { return a->tx_bytes > b->tx_bytes; });
@@ -124,6 +136,13 @@ std::vector<LiveFlow*> FlowBook::of_pair(std::optional<uint64_t> comm_id, const 
   const auto small = std::find_if(found.begin(), found.end(),
                                   [&](const LiveFlow* flow) { return flow->tx_bytes < found.front()->tx_bytes / 16; });
   found.erase(small, found.end());
+  return found;
+}
+
+std::vector<LiveFlow*> FlowBook::of_tuple(const FiveTuple& tuple) {
+  std::vector<LiveFlow*> found;
+  for (auto it = flows_.lower_bound({tuple, 0}); it != flows_.end() && it->first.tuple == tuple; ++it)
+    found.push_back(&it->second);
   return found;
 }
 

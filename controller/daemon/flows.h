@@ -8,18 +8,28 @@
 #include <string>
 #include <vector>
 
+#include "common/abi/event_abi.h"
 #include "common/base/ip_address.h"
 #include "common/msg/intent_messages.h"
 #include "controller/fabric/graph.h"
 
 namespace orrery::daemon {
 
+// Queue pairs may share a five-tuple: their source ports are few.
+struct FlowKey {
+  FiveTuple tuple;
+  uint32_t qpn = 0;  // 0: a connection
+  friend auto operator<=>(const FlowKey&, const FlowKey&) = default;
+};
+
 struct LiveFlow {
   FiveTuple tuple;
+  std::optional<msg::QueuePair> queue_pair;
   uint64_t comm_id = 0;       // 0: of no communicator
   uint64_t plan_flow_id = 0;  // of the plan that chose its source port
   std::string host;
   uint64_t tx_bytes = 0;
+  uint64_t held_ns = 0;
   uint64_t weight_bytes = 0;  // what it sends in kWeightPeriodNs, rounded up to a power of two
   uint64_t period_start_ns = 0;
   uint64_t period_start_bytes = 0;
@@ -28,6 +38,9 @@ struct LiveFlow {
   uint64_t path_epoch = 0;
   uint64_t doubtful_until_ns = 0;  // not 0: may have ended unheard (before a restart, in a lost window): gone unless
                                    // reported by then
+
+  // Its host can send it on another way while it runs.
+  bool movable() const { return queue_pair && (queue_pair->flags & ORRERY_QP_CAN_MOVE) != 0; }
 };
 
 class FlowBook {
@@ -52,17 +65,20 @@ class FlowBook {
 
   // Flows from `src` to `dst` with real bytes that belong to the communicator, or to any, the one that sent most first.
   std::vector<LiveFlow*> of_pair(std::optional<uint64_t> comm_id, const IpAddress& src, const IpAddress& dst);
-  std::map<FiveTuple, LiveFlow>& all() { return flows_; }
-  const std::map<FiveTuple, LiveFlow>& all() const { return flows_; }
+  // All that have this five-tuple.
+  std::vector<LiveFlow*> of_tuple(const FiveTuple& tuple);
+  std::map<FlowKey, LiveFlow>& all() { return flows_; }
+  const std::map<FlowKey, LiveFlow>& all() const { return flows_; }
   static bool is_plain(const LiveFlow& flow) { return flow.comm_id == 0 && flow.weight_bytes != 0; }
   uint64_t refused() const { return refused_; }
 
  private:
+  void forget_restored(const FlowKey& key);
   bool weigh(LiveFlow& flow, uint64_t now_ns);
-  bool erase(std::map<FiveTuple, LiveFlow>::iterator flow);
+  bool erase(std::map<FlowKey, LiveFlow>::iterator flow);
 
   const fabric::Graph& fabric_;
-  std::map<FiveTuple, LiveFlow> flows_;  // ordered by source and destination address first
+  std::map<FlowKey, LiveFlow> flows_;  // ordered by source and destination address first
   std::map<std::string, size_t> count_by_host_;
   size_t doubtful_ = 0;  // at least as many as there are; exact after expire()
   uint64_t refused_ = 0;

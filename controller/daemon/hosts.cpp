@@ -35,16 +35,25 @@ HostBook::Arrival HostBook::on_window(const msg::IntentWindow& window, uint64_t 
   return arrival;
 }
 
-void HostBook::on_hello(const msg::AgentHello& hello, uint64_t now_tai_ns) {
+bool HostBook::on_hello(const msg::AgentHello& hello, uint64_t now_tai_ns) {
+  const bool had_roce = has_roce(hello.host);
   HostRecord& host = hosts_[hello.host];
   host.connected = true;
   host.last_seen_tai_ns = now_tai_ns;
   host.processes = hello.processes;
+  host.features = hello.features;
+  host.layers = hello.layers;
+  return had_roce != has_roce(hello.host);
 }
 
 void HostBook::on_gone(const std::string& host, uint64_t now_ns) {
   hosts_[host].connected = false;
   hosts_[host].gone_since_ns = now_ns;
+}
+
+bool HostBook::has_roce(std::string_view host) const {
+  const auto found = hosts_.find(host);
+  return found != hosts_.end() && std::ranges::find(found->second.features, "roce") != found->second.features.end();
 }
 
 bool HostBook::connected(std::string_view host) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/msg/intent_messages.h"
 #include "common/msg/plan_messages.h"
@@ -18,6 +19,8 @@ struct HostRecord {
   uint64_t gone_since_ns = 0;  // CLOCK_MONOTONIC; since when it is not connected
   uint64_t last_seen_tai_ns = 0;
   uint32_t processes = 0;
+  std::vector<std::string> features;  // of its agent, as last said
+  std::vector<uint32_t> layers;       // attached processes by preload layer
   uint64_t windows = 0;
   uint64_t windows_lost = 0;   // gaps in the sequence
   uint64_t last_sequence = 0;  // of this agent start
@@ -36,11 +39,13 @@ class HostBook {
   // Counts the window. kRestarted: the agent is a new one, what the old one reported of flows is void. kRepeated: an
   // old window, to be ignored.
   Arrival on_window(const msg::IntentWindow& window, uint64_t now_tai_ns);
-  void on_hello(const msg::AgentHello& hello, uint64_t now_tai_ns);
+  // Whether the host has become, or is no longer, one that speaks RoCE.
+  bool on_hello(const msg::AgentHello& hello, uint64_t now_tai_ns);
   void on_gone(const std::string& host, uint64_t now_ns);
 
   const std::map<std::string, HostRecord, std::less<>>& all() const { return hosts_; }
   bool connected(std::string_view host) const;
+  bool has_roce(std::string_view host) const;
   size_t connected_count() const;
 
  private:

@@ -79,6 +79,17 @@ void Answers::add_fabric_problems(std::vector<std::string>& problems) const {
         fmt::format("{} links are down ({}): plans go around them; check cables and ports", down.size(), listed(down)));
 }
 
+void Answers::add_job_problems(std::vector<std::string>& problems) const {
+  std::vector<std::string> ids;
+  for (const auto& [id, communicator] : core_.communicators_.all())
+    if (communicator.device_traffic) ids.push_back(fmt::format("{:#x}", id));
+  if (!ids.empty())
+    problems.push_back(
+        fmt::format("{} jobs may send from the GPU without the CPU ({}): that traffic is not planned, the rest is; "
+                    "NCCL_GIN_ENABLE=0 in the job keeps all of it with the CPU",
+                    ids.size(), listed(ids)));
+}
+
 void Answers::add_host_problems(std::vector<std::string>& problems) const {
   std::vector<std::string> dropping, suspended;
   for (const auto& [name, host] : core_.hosts_.all()) {

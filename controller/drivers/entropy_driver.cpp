@@ -1,6 +1,7 @@
 #include "controller/drivers/entropy_driver.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 
@@ -49,8 +50,9 @@ Result<HostDirective> EntropyDriver::direct(const Flow& flow) {
     return refused(fmt::format("the path takes {} hashing decisions, more than the {} a source port is searched for",
                                directive.hops.size(), ORRERY_PLAN_MAX_HOPS));
   if (!directive.hops.empty()) {
-    directive.src_port_first = ports_.first;
-    directive.src_port_last = ports_.last;
+    const PortRange& ports = flow.protocol == IPPROTO_UDP ? kRocePorts : ports_;
+    directive.src_port_first = ports.first;
+    directive.src_port_last = ports.last;
   }
   return directive;
 }

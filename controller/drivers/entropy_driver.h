@@ -12,6 +12,9 @@ struct PortRange {
   uint16_t last = 60999;
 };
 
+// Of RoCEv2, whatever the settings: the flow label can name no other.
+inline constexpr PortRange kRocePorts = {49152, 65535};
+
 class EntropyDriver : public Driver {
  public:
   // `fabric` outlives the driver.

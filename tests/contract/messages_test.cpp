@@ -29,11 +29,12 @@ std::string read_golden(const std::string& release, const std::string& file) {
 
 // The golden files of one kind hold `messages`, whatever the decoder has learned since.
 template <typename Message, typename Decode>
-void check_golden(const std::string& name, const std::vector<Message>& messages, Decode&& decode) {
+void check_golden(const std::string& name, const std::vector<Message>& messages, Decode&& decode,
+                  const std::string& release = "0.1.0") {
   for (size_t i = 0; i < messages.size(); ++i) {
     const std::string file = name + "-" + std::to_string(i) + ".bin";
     INFO(file);
-    const auto decoded = decode(read_golden("0.1.0", file));
+    const auto decoded = decode(read_golden(release, file));
     REQUIRE(decoded);
     CHECK(*decoded == messages[i]);
   }
@@ -49,6 +50,10 @@ TEST_CASE("every message survives encoding and decoding with all its fields") {
   check_round_trips(sample_switch_commands(), msg::decode_switch_command);
   check_round_trips(sample_requests(), msg::decode_request);
   check_round_trips(sample_responses(), msg::decode_response);
+  check_round_trips(std::vector{sample_window_0_2()}, msg::decode_intent_window);
+  check_round_trips(sample_agent_messages_0_2(), msg::decode_agent_message);
+  check_round_trips(sample_requests_0_2(), msg::decode_request);
+  check_round_trips(sample_responses_0_2(), msg::decode_response);
 }
 
 TEST_CASE("the golden messages of release 0.1.0 still say what they said") {
@@ -61,12 +66,23 @@ TEST_CASE("the golden messages of release 0.1.0 still say what they said") {
   check_golden("response", sample_responses(), msg::decode_response);
 }
 
+TEST_CASE("the golden messages of release 0.2.0 still say what they said") {
+  check_golden("intent-window", std::vector{sample_window_0_2()}, msg::decode_intent_window, "0.2.0");
+  check_golden("agent-message", sample_agent_messages_0_2(), msg::decode_agent_message, "0.2.0");
+  check_golden("request", sample_requests_0_2(), msg::decode_request, "0.2.0");
+  check_golden("response", sample_responses_0_2(), msg::decode_response, "0.2.0");
+}
+
 TEST_CASE("there is a golden file for every kind of message and no other file") {
-  std::vector<std::string> expected, found;
-  for (const EncodedSample& sample : encoded_samples()) expected.push_back(sample.file);
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(ORRERY_GOLDEN) + "/0.1.0"))
-    found.push_back(entry.path().filename());
-  CHECK_THAT(found, Catch::UnorderedEquals(expected));
+  const auto check_folder = [](const std::string& release, const std::vector<EncodedSample>& samples) {
+    std::vector<std::string> expected, found;
+    for (const EncodedSample& sample : samples) expected.push_back(sample.file);
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(ORRERY_GOLDEN) + "/" + release))
+      found.push_back(entry.path().filename());
+    CHECK_THAT(found, Catch::UnorderedEquals(expected));
+  };
+  check_folder("0.1.0", encoded_samples());
+  check_folder("0.2.0", encoded_samples_0_2());
 }
 
 TEST_CASE("the defaults of a message are what a receiver assumes of fields an older sender left out") {

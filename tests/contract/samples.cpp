@@ -12,6 +12,27 @@ FiveTuple tuple(uint32_t n) {
   return {address(n), address(n + 1), static_cast<uint16_t>(40000 + n), static_cast<uint16_t>(5000 + n), 6};
 }
 
+FiveTuple roce_tuple() {
+  return {address(1), address(2), 49441, 4791, 17};
+}
+
+msg::QueuePair sample_queue_pair() {
+  return {.qpn = 17,
+          .dest_qpn = 18,
+          .device = "rxe0",
+          .flags = 10,
+          .traffic_class = 104,
+          .flow_label = 7,
+          .cycle = 1,
+          .moves = 2,
+          .posted_sends = 100,
+          .completed_sends = 99,
+          .completion_errors = 3,
+          .failed_posts = 4,
+          .deferred_sends = 50,
+          .drained_early = 5};
+}
+
 msg::PlannedFlow sample_planned_flow() {
   return {.flow_id = 41,
           .comm_id = 0xfedcba9876543210,
@@ -257,6 +278,55 @@ std::vector<EncodedSample> encoded_samples() {
   encode_all(out, "switch-command", sample_switch_commands());
   encode_all(out, "request", sample_requests());
   encode_all(out, "response", sample_responses());
+  return out;
+}
+
+msg::IntentWindow sample_window_0_2() {
+  msg::IntentWindow window{.host = "h1", .sequence = 12, .length_ns = 10'000'000};
+  window.communicators = {
+      {.comm_id = 6, .rank = 0, .nranks = 2, .process = 9, .address = address(1), .device_traffic = true}};
+  window.intents = {{.comm_id = 6, .process = 9, .op = 12, .bytes = 1 << 20, .peer = 1, .flags = 5}};
+  window.flows = {{.tuple = roce_tuple(), .comm_id = 6, .tx_bytes = 7, .held_ns = 8, .queue_pair = sample_queue_pair()},
+                  {.kind = msg::FlowReport::Kind::kGone, .tuple = tuple(3)}};
+  return window;
+}
+
+std::vector<msg::AgentMessage> sample_agent_messages_0_2() {
+  return {msg::AgentHello{.host = "h1",
+                          .version = "0.2.0",
+                          .addresses = {address(1)},
+                          .processes = 3,
+                          .features = {"preload", "roce"},
+                          .layers = {3, 3, 2, 3, 1}}};
+}
+
+std::vector<msg::Request> sample_requests_0_2() {
+  return {{msg::Request::Kind::kFlowList}};
+}
+
+std::vector<msg::Response> sample_responses_0_2() {
+  const msg::LiveFlow live{.tuple = roce_tuple(),
+                           .src_host = "h1",
+                           .dst_host = "h5",
+                           .comm_id = 6,
+                           .flow_id = 41,
+                           .tx_bytes = 7,
+                           .path = {"h1:eth0", "leaf1:p5"},
+                           .on_path = msg::PlannedFlow::OnPath::kYes,
+                           .queue_pair = sample_queue_pair(),
+                           .held_ns = 8};
+  return {msg::FlowList{.total = 5, .flows = {live, {.tuple = tuple(1)}}},
+          msg::FlowExplanation{.flow = sample_planned_flow(), .live = {live}},
+          std::vector<msg::JobState>{{.comm_id = 1, .nranks = 1, .device_traffic = true}},
+          std::vector<msg::HostState>{{.host = "h1", .features = {"preload", "roce"}, .layers = {3, 3, 2, 3, 1}}}};
+}
+
+std::vector<EncodedSample> encoded_samples_0_2() {
+  std::vector<EncodedSample> out;
+  encode_all(out, "intent-window", std::vector{sample_window_0_2()});
+  encode_all(out, "agent-message", sample_agent_messages_0_2());
+  encode_all(out, "request", sample_requests_0_2());
+  encode_all(out, "response", sample_responses_0_2());
   return out;
 }
 

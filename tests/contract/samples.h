@@ -27,4 +27,11 @@ struct EncodedSample {
 };
 std::vector<EncodedSample> encoded_samples();
 
+// What release 0.2.0 adds: queue pairs, layers and device traffic. Only messages that can say something new.
+msg::IntentWindow sample_window_0_2();
+std::vector<msg::AgentMessage> sample_agent_messages_0_2();
+std::vector<msg::Request> sample_requests_0_2();
+std::vector<msg::Response> sample_responses_0_2();
+std::vector<EncodedSample> encoded_samples_0_2();
+
 }  // namespace orrery::test

@@ -1,5 +1,5 @@
-// Writes the golden messages of a release into a folder: run once, when the release is made. Files that exist are never
-// overwritten.
+// Writes the golden messages of the newest release into a folder: run once, when the release is made. Files that exist
+// are never overwritten.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
-  for (const orrery::test::EncodedSample& sample : orrery::test::encoded_samples()) {
+  for (const orrery::test::EncodedSample& sample : orrery::test::encoded_samples_0_2()) {
     if (std::filesystem::exists(folder / sample.file)) {
       fmt::print(stderr, "{} exists: golden messages are never rewritten\n", (folder / sample.file).string());
       return 1;

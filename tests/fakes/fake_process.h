@@ -59,6 +59,28 @@ class FakeProcess {
     push(event);
     return slot;
   }
+  // A queue pair: UDP from `sport` to RoCE's port, then what only a queue pair has. Returns the slot.
+  uint16_t queue_pair(const char* src, const char* dst, uint16_t sport, uint32_t qpn, uint64_t time_ns,
+                      uint8_t flags = ORRERY_QP_CAN_MOVE | ORRERY_QP_CAN_DEFER) {
+    const uint16_t slot =
+        flow({IpAddress::parse(src).value(), IpAddress::parse(dst).value(), sport, 4791, IPPROTO_UDP}, time_ns);
+    queue_pair_event(ORRERY_EVENT_QP_READY, slot, sport, qpn, time_ns, flags);
+    return slot;
+  }
+  void queue_pair_event(orrery_event_type type, uint16_t slot, uint16_t sport, uint32_t qpn, uint64_t time_ns,
+                        uint8_t flags = ORRERY_QP_CAN_MOVE | ORRERY_QP_CAN_DEFER) {
+    orrery_event event = make(type, time_ns);
+    event.qp.generation = counters(slot).generation;
+    event.qp.slot = slot;
+    event.qp.qpn = qpn;
+    event.qp.dest_qpn = qpn + 1;
+    event.qp.udp_sport = sport;
+    event.qp.flow_label = sport & 0x3fff;
+    event.qp.flags = flags;
+    event.qp.plan_index = UINT32_MAX;
+    std::memcpy(event.qp.device, "rxe0", 5);
+    push(event);
+  }
   void flow_gone(uint16_t slot, uint64_t time_ns) {
     orrery_event event = make(ORRERY_EVENT_FLOW_GONE, time_ns);
     event.flow.slot = slot;

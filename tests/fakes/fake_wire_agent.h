@@ -25,6 +25,7 @@ class FakeWireAgent {
 
   std::function<bool(const msg::HostPlan&)> refuses = [](const msg::HostPlan&) { return false; };
   bool acknowledges = true;
+  std::vector<std::string> features;
   std::vector<msg::HostPlan> plans;
   std::vector<msg::Lease> leases;
   std::vector<std::string> refusals;  // of this agent, by the controller
@@ -32,7 +33,7 @@ class FakeWireAgent {
 
   const std::string& host() const { return host_; }
   bool hello() {
-    msg::AgentHello hello{.host = host_, .version = "test"};
+    msg::AgentHello hello{.host = host_, .version = "test", .features = features};
     return dealer_.send(*msg::encode(msg::AgentMessage(hello))).has_value();
   }
   void publish(msg::IntentWindow window) {

@@ -27,11 +27,13 @@ struct Cluster {
   test::ControllerProcess controller;
   std::vector<std::unique_ptr<test::FakeWireAgent>> agents;
 
-  explicit Cluster(std::vector<std::string> arguments = {}) : controller(std::move(arguments)) {
+  explicit Cluster(std::vector<std::string> arguments = {}, std::vector<std::string> features = {})
+      : controller(std::move(arguments)) {
     REQUIRE(controller.ready());
     for (const fabric::Nic& nic : fabric.nics())
       agents.push_back(std::make_unique<test::FakeWireAgent>(context, fabric.node(nic.host).name, controller.intents(),
                                                              controller.agents()));
+    for (const auto& agent : agents) agent->features = features;
     REQUIRE(until([this] { return connected(); }));
   }
 
@@ -94,15 +96,15 @@ struct Cluster {
   // What the preload would do at connect: a source port that wins every hop.
   FiveTuple connect(const msg::FlowPlan& flow, uint16_t dst_port) const {
     for (uint32_t port = flow.src_port_first; port <= flow.src_port_last; ++port) {
-      const FiveTuple tuple{flow.src, flow.dst, static_cast<uint16_t>(port), dst_port, 6};
+      const FiveTuple tuple{flow.src, flow.dst, static_cast<uint16_t>(port), dst_port, flow.protocol};
       const bool wins = std::all_of(flow.hops.begin(), flow.hops.end(), [&](const msg::HashHop& hop) {
-        return orrery_ecmp_member(
-                   orrery_ecmp_hash(hop.seed, *tuple.src.v4(), *tuple.dst.v4(), tuple.src_port, tuple.dst_port, 6),
-                   hop.group_size) == hop.member;
+        return orrery_ecmp_member(orrery_ecmp_hash(hop.seed, *tuple.src.v4(), *tuple.dst.v4(), tuple.src_port,
+                                                   tuple.dst_port, tuple.protocol),
+                                  hop.group_size) == hop.member;
       });
       if (wins) return tuple;
     }
-    return {flow.src, flow.dst, 40000, dst_port, 6};
+    return {flow.src, flow.dst, 50000, dst_port, flow.protocol};
   }
 };
 
@@ -278,4 +280,41 @@ TEST_CASE("SIGTERM ends the controller cleanly and at once") {
   const int status = cluster.controller.end(SIGTERM);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("hosts that speak RoCE get an entry for queue pairs that leads the planned way, and moves are followed") {
+  Cluster cluster({}, {"roce"});
+  cluster.announce_all(7);
+  REQUIRE(cluster.until([&] { return cluster.all_have_flows(2); }));
+  const msg::HostPlan plan = cluster.agents[0]->plans.back();
+  const msg::FlowPlan& roce = plan.flows.at(1);
+  CHECK(plan.flows.at(0).protocol == 6);
+  REQUIRE(roce.protocol == 17);
+  CHECK(roce.src_port_first == 49152);
+  const FiveTuple planned = cluster.connect(roce, 4791);
+  CHECK(cluster.fabric.path_names(*cluster.fabric.ecmp_path(planned)) == roce.path);
+
+  FiveTuple elsewhere = planned;
+  while (cluster.fabric.ecmp_path(elsewhere) == cluster.fabric.ecmp_path(planned)) ++elsewhere.src_port;
+  const auto report = [&](msg::FlowReport::Kind kind, const FiveTuple& tuple, uint32_t moves) {
+    cluster.agents[0]->publish(
+        {.flows = {{.kind = kind,
+                    .tuple = tuple,
+                    .comm_id = 7,
+                    .tx_bytes = 1 << 24,
+                    .queue_pair = msg::QueuePair{
+                        .qpn = 17, .dest_qpn = 18, .device = "rxe0", .flags = ORRERY_QP_CAN_MOVE, .moves = moves}}}});
+  };
+  const auto on_path = [&](msg::PlannedFlow::OnPath wanted) {
+    return cluster.until([&] {
+      const auto answer = cluster.controller.ask(cluster.context, {msg::Request::Kind::kFlowList});
+      const auto& flows = std::get<msg::FlowList>(*answer).flows;
+      return flows.size() == 1 && flows[0].flow_id == roce.flow_id && flows[0].on_path == wanted;
+    });
+  };
+  report(msg::FlowReport::Kind::kBorn, elsewhere, 0);
+  CHECK(on_path(msg::PlannedFlow::OnPath::kNo));
+  report(msg::FlowReport::Kind::kGone, elsewhere, 0);
+  report(msg::FlowReport::Kind::kBorn, planned, 1);
+  CHECK(on_path(msg::PlannedFlow::OnPath::kYes));
 }

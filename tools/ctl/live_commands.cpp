@@ -74,8 +74,11 @@ void add_noun_with_list(Session& session, const std::string& noun, const std::st
 }
 
 void add_flow(Session& session) {
-  CLI::App* flow = session.app.add_subcommand("flow", "One flow of the plan in force");
+  CLI::App* flow =
+      session.app.add_subcommand("flow", "Flows: connections and queue pairs, and why they go where they go");
   flow->require_subcommand(1);
+  add_list<msg::FlowList>(session, *flow, Kind::kFlowList,
+                          "List the connections and RDMA queue pairs that exist, with path, moves and deferred sends");
   CLI::App* explain =
       flow->add_subcommand("explain", "Why a flow goes where it goes: demand, alternatives, what decides at each hop");
   auto id = std::make_shared<std::string>();

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "common/abi/attach_abi.h"
 #include "common/msg/control_messages.h"
 
 namespace orrery::ctl {
@@ -20,6 +23,9 @@ struct Style {
 std::string text_of(const msg::PlanList& plan, const Style& style);
 // The table of flows alone.
 std::string text_of(const std::vector<msg::PlannedFlow>& flows, const Style& style);
+// Connections and queue pairs that exist.
+std::string text_of(const msg::FlowList& list, const Style& style);
+std::string text_of(const std::vector<msg::LiveFlow>& flows, const Style& style);
 std::string text_of(const msg::FlowExplanation& explanation, const Style& style);
 std::string text_of(const std::vector<msg::LinkState>& links, const Style& style);
 std::string text_of(const std::vector<msg::JobState>& jobs, const Style& style);
@@ -31,6 +37,8 @@ std::string text_of(const msg::Health& health, const Style& style);
 // Field names and units are those of schemas/control.capnp, in snake_case.
 Json json_of(const msg::PlanList& plan);
 Json json_of(const std::vector<msg::PlannedFlow>& flows);
+Json json_of(const msg::FlowList& list);
+Json json_of(const std::vector<msg::LiveFlow>& flows);
 Json json_of(const msg::FlowExplanation& explanation);
 Json json_of(const std::vector<msg::LinkState>& links);
 Json json_of(const std::vector<msg::JobState>& jobs);
@@ -41,6 +49,10 @@ Json json_of(const msg::Health& health);
 
 // Compact and valid whatever bytes the controller's texts hold; `indent` as nlohmann's dump(), -1 for one line.
 std::string json_text(const Json& json, int indent = 1);
+
+// Layers of the preload library, in the order of enum orrery_layer.
+inline constexpr std::string_view kLayerNames[] = {"nccl", "dlsym", "verbs", "sockets", "profiler"};
+static_assert(1u << (std::size(kLayerNames) - 1) == ORRERY_LAYER_PROFILER);
 
 std::string op_name(uint16_t op);  // "all-reduce"
 // "leaf1 > spine2 > leaf3": the switches of a path of egress ports.

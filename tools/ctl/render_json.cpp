@@ -1,3 +1,4 @@
+#include "common/abi/event_abi.h"
 #include "tools/ctl/render.h"
 
 namespace orrery::ctl {
@@ -27,17 +28,21 @@ const char* on_path_name(msg::PlannedFlow::OnPath on_path) {
   }
 }
 
+Json tuple_json(const FiveTuple& tuple) {
+  return {{"src", tuple.src.to_string()},
+          {"dst", tuple.dst.to_string()},
+          {"src_port", tuple.src_port},
+          {"dst_port", tuple.dst_port},
+          {"protocol", tuple.protocol}};
+}
+
 Json flow_json(const msg::PlannedFlow& flow) {
   Json json;
   json["flow_id"] = flow.flow_id;
   json["comm_id"] = flow.comm_id;
   json["src_host"] = flow.src_host;
   json["dst_host"] = flow.dst_host;
-  json["tuple"] = {{"src", flow.tuple.src.to_string()},
-                   {"dst", flow.tuple.dst.to_string()},
-                   {"src_port", flow.tuple.src_port},
-                   {"dst_port", flow.tuple.dst_port},
-                   {"protocol", flow.tuple.protocol}};
+  json["tuple"] = tuple_json(flow.tuple);
   json["path"] = flow.path;
   json["backup"] = flow.backup;
   json["bytes_per_round"] = flow.bytes_per_round;
@@ -45,6 +50,49 @@ Json flow_json(const msg::PlannedFlow& flow) {
   json["pace_bps"] = flow.pace_bps;
   json["state"] = state_name(flow.state);
   json["on_path"] = on_path_name(flow.on_path);
+  return json;
+}
+
+Json queue_pair_json(const msg::QueuePair& pair) {
+  return {{"qpn", pair.qpn},
+          {"dest_qpn", pair.dest_qpn},
+          {"device", pair.device},
+          {"movable", (pair.flags & ORRERY_QP_CAN_MOVE) != 0},
+          {"deferrable", (pair.flags & ORRERY_QP_CAN_DEFER) != 0},
+          {"label_planned", (pair.flags & ORRERY_QP_LABEL_OURS) != 0},
+          {"bonded", (pair.flags & ORRERY_QP_LAG) != 0},
+          {"traffic_class", pair.traffic_class},
+          {"flow_label", pair.flow_label},
+          {"cycle", pair.cycle},
+          {"moves", pair.moves},
+          {"posted_sends", pair.posted_sends},
+          {"completed_sends", pair.completed_sends},
+          {"completion_errors", pair.completion_errors},
+          {"failed_posts", pair.failed_posts},
+          {"deferred_sends", pair.deferred_sends},
+          {"drained_early", pair.drained_early}};
+}
+
+Json live_json(const msg::LiveFlow& flow) {
+  Json json;
+  json["tuple"] = tuple_json(flow.tuple);
+  json["src_host"] = flow.src_host;
+  json["dst_host"] = flow.dst_host;
+  json["comm_id"] = flow.comm_id;
+  json["flow_id"] = flow.flow_id;
+  json["tx_bytes"] = flow.tx_bytes;
+  json["path"] = flow.path;
+  json["on_path"] = on_path_name(flow.on_path);
+  json["held_ns"] = flow.held_ns;
+  json["queue_pair"] = flow.queue_pair ? queue_pair_json(*flow.queue_pair) : Json();
+  return json;
+}
+
+// Attached processes by layer of the preload library.
+Json layers_json(const std::vector<uint32_t>& layers) {
+  Json json = Json::object();
+  for (size_t i = 0; i < std::size(kLayerNames); ++i)
+    json[std::string(kLayerNames[i])] = i < layers.size() ? layers[i] : 0;
   return json;
 }
 
@@ -79,6 +127,19 @@ Json json_of(const std::vector<msg::PlannedFlow>& flows) {
   return json;
 }
 
+Json json_of(const std::vector<msg::LiveFlow>& flows) {
+  Json json = Json::array();
+  for (const auto& flow : flows) json.push_back(live_json(flow));
+  return json;
+}
+
+Json json_of(const msg::FlowList& list) {
+  Json json;
+  json["total"] = list.total;
+  json["flows"] = json_of(list.flows);
+  return json;
+}
+
 Json json_of(const msg::FlowExplanation& explanation) {
   Json json;
   json["flow"] = flow_json(explanation.flow);
@@ -89,6 +150,7 @@ Json json_of(const msg::FlowExplanation& explanation) {
                             {"decided_by", hop.decided_by},
                             {"load_bytes", hop.load_bytes},
                             {"alternatives", hop.alternatives}});
+  json["live"] = json_of(explanation.live);
   return json;
 }
 
@@ -110,10 +172,17 @@ Json json_of(const std::vector<msg::LinkState>& links) {
 
 Json json_of(const std::vector<msg::JobState>& jobs) {
   return list_json("jobs", jobs, [](const msg::JobState& job) {
-    return Json{{"comm_id", job.comm_id},      {"nranks", job.nranks},           {"announced", job.announced},
-                {"hosts", job.hosts},          {"collectives", job.collectives}, {"bytes_total", job.bytes_total},
-                {"plan_hits", job.plan_hits},  {"plan_misses", job.plan_misses}, {"last_op", op_name(job.last_op)},
-                {"last_bytes", job.last_bytes}};
+    return Json{{"comm_id", job.comm_id},
+                {"nranks", job.nranks},
+                {"announced", job.announced},
+                {"hosts", job.hosts},
+                {"collectives", job.collectives},
+                {"bytes_total", job.bytes_total},
+                {"plan_hits", job.plan_hits},
+                {"plan_misses", job.plan_misses},
+                {"last_op", op_name(job.last_op)},
+                {"last_bytes", job.last_bytes},
+                {"device_traffic", job.device_traffic}};
   });
 }
 
@@ -130,7 +199,9 @@ Json json_of(const std::vector<msg::HostState>& hosts) {
                 {"events_lost", host.events_lost},
                 {"clock_offset_ns", host.clock_offset_ns},
                 {"clock_synchronized", host.clock_synchronized},
-                {"refusal", host.refusal}};
+                {"refusal", host.refusal},
+                {"features", host.features},
+                {"layers", layers_json(host.layers)}};
   });
 }
 

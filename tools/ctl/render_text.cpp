@@ -42,10 +42,36 @@ Cell state_cell(const msg::PlannedFlow& flow) {
   }
 }
 
-Cell on_path_cell(const msg::PlannedFlow& flow) {
+Cell on_path_cell(msg::PlannedFlow::OnPath on_path) {
   using OnPath = msg::PlannedFlow::OnPath;
-  if (flow.on_path == OnPath::kUnknown) return "-";
-  return flow.on_path == OnPath::kYes ? Cell("yes", Tone::kGood) : Cell("NO", Tone::kBad);
+  if (on_path == OnPath::kUnknown) return "-";
+  return on_path == OnPath::kYes ? Cell("yes", Tone::kGood) : Cell("NO", Tone::kBad);
+}
+
+// Whether the host can send the flow on another way while it runs, and how often it did.
+Cell moves_cell(const msg::LiveFlow& flow) {
+  if (!flow.queue_pair) return "-";
+  if ((flow.queue_pair->flags & ORRERY_QP_CAN_MOVE) == 0) return {"at next connection", Tone::kDim};
+  return flow.queue_pair->moves == 0 ? Cell("live") : Cell(fmt::format("live, {} so far", flow.queue_pair->moves));
+}
+
+// Work requests held back, and how many of them could not wait for their time.
+Cell deferred_cell(const msg::QueuePair& pair) {
+  if (pair.drained_early == 0) return human_count(pair.deferred_sends);
+  return {fmt::format("{} ({} early)", human_count(pair.deferred_sends), human_count(pair.drained_early)),
+          Tone::kWarning};
+}
+
+// "nccl verbs (1 of 2) sockets": the layers of the preload library that attached processes have.
+std::string layers_text(const std::vector<uint32_t>& layers, uint32_t processes) {
+  std::string out;
+  for (size_t i = 0; i < std::min(layers.size(), std::size(kLayerNames)); ++i) {
+    if (layers[i] == 0) continue;
+    if (!out.empty()) out += ' ';
+    out += kLayerNames[i];
+    if (layers[i] != processes) out += fmt::format(" ({} of {})", layers[i], processes);
+  }
+  return out.empty() ? "-" : out;
 }
 
 Cell connected_cell(bool connected, const std::string& refusal) {
@@ -109,7 +135,38 @@ std::string text_of(const std::vector<msg::PlannedFlow>& flows, const Style& sty
   for (const auto& flow : flows)
     table.add_row({id_text(flow.flow_id), flow.src_host, flow.dst_host, via(flow.path), via(flow.backup),
                    human_bytes(flow.bytes_per_round), human_duration(static_cast<int64_t>(flow.release_offset_ns)),
-                   flow.pace_bps == 0 ? "-" : human_rate(flow.pace_bps), state_cell(flow), on_path_cell(flow)});
+                   flow.pace_bps == 0 ? "-" : human_rate(flow.pace_bps), state_cell(flow), on_path_cell(flow.on_path)});
+  return table.to_string(style.colour);
+}
+
+std::string text_of(const msg::FlowList& list, const Style& style) {
+  if (list.flows.empty()) return "No flows: no attached process has connections or queue pairs to other hosts.\n";
+  std::string out = text_of(list.flows, style);
+  if (list.total > list.flows.size())
+    out += fmt::format("\n{} of {} flows, those that sent most\n", list.flows.size(), list.total);
+  return out;
+}
+
+std::string text_of(const std::vector<msg::LiveFlow>& flows, const Style& style) {
+  Table table({{"FLOW", Align::kRight},
+               {"FROM"},
+               {"TO"},
+               {"PORTS"},
+               {"QUEUE PAIR"},
+               {"SENT", Align::kRight},
+               {"VIA"},
+               {"ON PATH"},
+               {"MOVES"},
+               {"DEFERRED", Align::kRight},
+               {"HELD", Align::kRight}});
+  for (const auto& flow : flows) {
+    const auto& pair = flow.queue_pair;
+    table.add_row({flow.flow_id == 0 ? "-" : id_text(flow.flow_id), flow.src_host, flow.dst_host,
+                   fmt::format("{} > {}", flow.tuple.src_port, flow.tuple.dst_port),
+                   pair ? clean(fmt::format("{} > {} on {}", pair->qpn, pair->dest_qpn, pair->device)) : "-",
+                   human_bytes(flow.tx_bytes), via(flow.path), on_path_cell(flow.on_path), moves_cell(flow),
+                   pair ? deferred_cell(*pair) : Cell("-"), human_duration(static_cast<int64_t>(flow.held_ns))});
+  }
   return table.to_string(style.colour);
 }
 
@@ -125,9 +182,10 @@ std::string text_of(const msg::FlowExplanation& explanation, const Style& style)
   out += fmt::format("  sends    {} per round, {} after the start{}\n", human_bytes(flow.bytes_per_round),
                      human_duration(static_cast<int64_t>(flow.release_offset_ns)),
                      flow.pace_bps == 0 ? "" : ", at " + human_rate(flow.pace_bps));
-  out += fmt::format("  state    {}; on its path: {}\n", state_cell(flow).text, on_path_cell(flow).text);
+  out += fmt::format("  state    {}; on its path: {}\n", state_cell(flow).text, on_path_cell(flow.on_path).text);
   if (!explanation.reasons.empty()) out += "\n" + bold("Why", style) + "\n";
   for (const std::string& reason : explanation.reasons) out += "  - " + clean(reason) + "\n";
+  if (!explanation.live.empty()) out += "\n" + text_of(explanation.live, style);
   if (explanation.hops.empty()) return out;
   Table table({{"PORT"}, {"DECIDED BY"}, {"LOAD PER ROUND", Align::kRight}, {"ALTERNATIVES"}});
   for (const auto& hop : explanation.hops)
@@ -167,14 +225,16 @@ std::string text_of(const std::vector<msg::JobState>& jobs, const Style& style) 
                {"BYTES", Align::kRight},
                {"LAST"},
                {"SIZE", Align::kRight},
-               {"PLAN HITS", Align::kRight}});
+               {"PLAN HITS", Align::kRight},
+               {"CONTROL"}});
   for (const auto& job : jobs)
     table.add_row({id_text(job.comm_id),
                    job.announced == job.nranks
                        ? Cell(fmt::format("{}", job.nranks))
                        : Cell(fmt::format("{} of {}", job.announced, job.nranks), Tone::kWarning),
                    host_summary(job.hosts), human_count(job.collectives), human_bytes(job.bytes_total),
-                   op_name(job.last_op), human_bytes(job.last_bytes), hit_rate(job.plan_hits, job.plan_misses)});
+                   op_name(job.last_op), human_bytes(job.last_bytes), hit_rate(job.plan_hits, job.plan_misses),
+                   job.device_traffic ? Cell("partly", Tone::kWarning) : Cell("full")});
   return table.to_string(style.colour);
 }
 
@@ -189,13 +249,17 @@ std::string text_of(const std::vector<msg::HostState>& hosts, const Style& style
                {"WINDOWS", Align::kRight},
                {"LOST", Align::kRight},
                {"EVENTS LOST", Align::kRight},
-               {"CLOCK", Align::kRight}});
+               {"CLOCK", Align::kRight},
+               {"ROCE"},
+               {"LAYERS"}});
   for (const auto& host : hosts)
-    table.add_row({host.host, connected_cell(host.connected, host.refusal), ago(host.last_seen_tai_ns, style),
-                   human_count(host.processes), fmt::format("{}", host.plan_revision), human_count(host.plan_entries),
-                   human_count(host.windows), count_cell(host.windows_lost), count_cell(host.events_lost),
-                   host.clock_synchronized ? Cell(human_duration(host.clock_offset_ns))
-                                           : Cell("unsynchronized", Tone::kWarning)});
+    table.add_row(
+        {host.host, connected_cell(host.connected, host.refusal), ago(host.last_seen_tai_ns, style),
+         human_count(host.processes), fmt::format("{}", host.plan_revision), human_count(host.plan_entries),
+         human_count(host.windows), count_cell(host.windows_lost), count_cell(host.events_lost),
+         host.clock_synchronized ? Cell(human_duration(host.clock_offset_ns)) : Cell("unsynchronized", Tone::kWarning),
+         std::ranges::find(host.features, "roce") != host.features.end() ? "yes" : "no",
+         layers_text(host.layers, host.processes)});
   return table.to_string(style.colour) + refusals(hosts, [](const msg::HostState& host) { return host.host; });
 }
 
@@ -258,10 +322,10 @@ std::string text_of(const msg::Health& health, const Style& style) {
 }
 
 std::string op_name(uint16_t op) {
-  static constexpr std::string_view kNames[] = {"-",          "all-reduce", "all-gather", "reduce-scatter",
-                                                "broadcast",  "reduce",     "send",       "recv",
-                                                "all-to-all", "gather",     "scatter"};
-  static_assert(std::size(kNames) == ORRERY_OP_SCATTER + 1);
+  static constexpr std::string_view kNames[] = {"-",       "all-reduce",   "all-gather", "reduce-scatter", "broadcast",
+                                                "reduce",  "send",         "recv",       "all-to-all",     "gather",
+                                                "scatter", "all-to-all-v", "put"};
+  static_assert(std::size(kNames) == ORRERY_OP_PUT + 1);
   return op < std::size(kNames) ? std::string(kNames[op]) : fmt::format("op-{}", op);
 }
 

@@ -50,6 +50,7 @@ struct BusyController : test::FakeControlSocket {
     answer_with(Kind::kSwitchList, sample::switches());
     answer_with(Kind::kForecastList, sample::forecasts());
     answer_with(Kind::kHealth, sample::health());
+    answer_with(Kind::kFlowList, sample::flow_list());
   }
 };
 
@@ -63,6 +64,7 @@ struct LiveCommand {
 const LiveCommand kLive[] = {
     {{"plan", "list"}, Kind::kPlanList, "leaf1 > spine2 > leaf2", "flows"},
     {{"flow", "explain", "7"}, Kind::kFlowExplain, "spine2 was the least loaded", "reasons"},
+    {{"flow", "list"}, Kind::kFlowList, "17 > 18 on rxe0", "flows"},
     {{"link", "list"}, Kind::kLinkList, "spine2:p1", "links"},
     {{"job", "list"}, Kind::kJobList, "0xabcdef0123456789", "jobs"},
     {{"host", "list"}, Kind::kHostList, "connected", "hosts"},

@@ -43,9 +43,45 @@ TEST_CASE("an explanation gives the reasons in order and what decides at each ho
   CHECK(contains(text, "leaf1:p6   rule 12             15 MiB  leaf1:p5 (load 30 MiB), leaf1:p7 (load 30 MiB)\n"));
 }
 
+TEST_CASE("flows show their queue pairs, whether they can move, and what was deferred") {
+  const std::string text = text_of(sample::flow_list(), kPlain);
+  CHECK(contains(
+      text, "7  h1    h5  49441 > 4791  17 > 18 on rxe0  15 MiB  leaf1 > spine2 > leaf2  yes      live, 2 so far"));
+  CHECK(contains(text, "NO       at next connection  1,200 (3 early)  250 us\n"));
+  CHECK(contains(text, "-  h1    h5  40001 > 5000  -                   0 B  -                       -        - "));
+  CHECK(contains(text, "\n3 of 5 flows, those that sent most\n"));
+  msg::FlowExplanation explanation = sample::explanation();
+  explanation.live = {sample::queue_pair()};
+  CHECK(contains(text_of(explanation, kPlain), "17 > 18 on rxe0"));
+}
+
+TEST_CASE("hosts show RoCE and the layers that their processes have, jobs whether all of them is under control") {
+  CHECK(contains(text_of(sample::hosts(), kPlain), "yes   nccl dlsym verbs (1 of 2) sockets\n"));
+  CHECK(contains(text_of(sample::hosts(), kPlain), "no    -\n"));
+  auto jobs = sample::jobs();
+  CHECK(contains(text_of(jobs, kPlain), "full\n"));
+  jobs[0].device_traffic = true;
+  CHECK(contains(text_of(jobs, kPlain), "partly\n"));
+}
+
+TEST_CASE("queue pairs, layers and device traffic are in the JSON") {
+  const Json list = json_of(sample::flow_list());
+  CHECK(list["total"] == 5);
+  CHECK(list["flows"][0]["queue_pair"]["qpn"] == 17);
+  CHECK(list["flows"][0]["queue_pair"]["movable"] == true);
+  CHECK(list["flows"][0]["tuple"]["src_port"] == 49441);
+  CHECK(list["flows"][1]["queue_pair"]["drained_early"] == 3);
+  CHECK(list["flows"][1]["queue_pair"]["movable"] == false);
+  CHECK(list["flows"][2]["queue_pair"].is_null());
+  CHECK(json_of(sample::hosts())["hosts"][0]["layers"]["verbs"] == 1);
+  CHECK(json_of(sample::hosts())["hosts"][0]["features"][1] == "roce");
+  CHECK(json_of(sample::jobs())["jobs"][0]["device_traffic"] == false);
+}
+
 TEST_CASE("empty answers say what their emptiness means") {
   CHECK(text_of(msg::PlanList{}, kPlain) == "No plan: no job is known, so every flow goes where ECMP sends it.\n");
   CHECK(contains(text_of(std::vector<msg::LinkState>{}, kPlain), "No links"));
+  CHECK(contains(text_of(msg::FlowList{}, kPlain), "No flows"));
   CHECK(contains(text_of(std::vector<msg::JobState>{}, kPlain), "No jobs"));
   CHECK(contains(text_of(std::vector<msg::HostState>{}, kPlain), "No hosts"));
   CHECK(contains(text_of(std::vector<msg::SwitchState>{}, kPlain), "No switches"));

@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 
+#include "common/abi/event_abi.h"
 #include "common/msg/control_messages.h"
 
 namespace orrery::ctl::sample {
@@ -53,6 +54,34 @@ inline msg::FlowExplanation explanation() {
   return explanation;
 }
 
+inline msg::LiveFlow queue_pair() {
+  msg::LiveFlow live;
+  live.tuple = {IpAddress::from_v4(0x0a000101), IpAddress::from_v4(0x0a000201), 49441, 4791, IPPROTO_UDP};
+  live.src_host = "h1";
+  live.dst_host = "h5";
+  live.comm_id = 0xabcdef0123456789;
+  live.flow_id = 7;
+  live.tx_bytes = 15'728'640;
+  live.path = flow().path;
+  live.on_path = msg::PlannedFlow::OnPath::kYes;
+  live.held_ns = 250'000;
+  live.queue_pair = msg::QueuePair{
+      .qpn = 17, .dest_qpn = 18, .device = "rxe0", .flags = ORRERY_QP_CAN_MOVE, .moves = 2, .deferred_sends = 1200};
+  return live;
+}
+
+inline msg::FlowList flow_list() {
+  msg::LiveFlow connection, fixed = queue_pair();
+  connection.tuple = flow().tuple;
+  connection.src_host = "h1";
+  connection.dst_host = "h5";
+  fixed.on_path = msg::PlannedFlow::OnPath::kNo;
+  fixed.queue_pair->flags = 0;
+  fixed.queue_pair->moves = 0;
+  fixed.queue_pair->drained_early = 3;
+  return {5, {queue_pair(), fixed, connection}};
+}
+
 inline std::vector<msg::LinkState> links() {
   msg::LinkState busy{"leaf1:p6", "spine2:p1",   true, 100'000'000, 262'144, 0.97,
                       15'728'640, 1'000'000'000, 3,    131'072,     1};
@@ -67,6 +96,8 @@ inline std::vector<msg::JobState> jobs() {
 inline std::vector<msg::HostState> hosts() {
   msg::HostState good{"h1", true, kNowTaiNs - 100'000'000, 2, 17, 8, 4000, 0, 0, -350, true, ""};
   msg::HostState bad{"h2", false, 0, 0, 0, 0, 0, 5, 0, 0, false, "it runs schema 2; install the same release on both"};
+  good.features = {"preload", "roce"};
+  good.layers = {2, 2, 1, 2, 0};
   return {good, bad};
 }
 

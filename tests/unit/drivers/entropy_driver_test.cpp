@@ -23,7 +23,7 @@ uint16_t winning_port(const HostDirective& directive, const Flow& flow, uint16_t
     bool wins = true;
     for (const HashHop& hop : directive.hops)
       wins = wins && orrery_ecmp_member(orrery_ecmp_hash(hop.seed, *flow.src.v4(), *flow.dst.v4(),
-                                                         static_cast<uint16_t>(port), dst_port, 6),
+                                                         static_cast<uint16_t>(port), dst_port, flow.protocol),
                                         hop.group_size) == hop.member;
     if (wins) return static_cast<uint16_t>(port);
   }
@@ -98,4 +98,20 @@ TEST_CASE("the range of source ports is the configured one") {
       driver.direct({.flow_id = 1, .src = src.address, .dst = dst.address, .path = fabric.paths(src, dst).front()});
   CHECK(directive->src_port_first == 40000);
   CHECK(directive->src_port_last == 41000);
+}
+
+TEST_CASE("a RoCE flow searches the source ports of RoCE, and the port it finds takes the planned path") {
+  const fabric::Graph fabric = leaf_spine();
+  EntropyDriver driver(fabric, {20000, 20010});
+  const fabric::Nic &src = fabric.nics()[0], &dst = fabric.nics()[4];
+  for (const fabric::Path& path : fabric.paths(src, dst)) {
+    const Flow flow{.flow_id = 1, .src = src.address, .dst = dst.address, .protocol = 17, .path = path};
+    const auto directive = driver.direct(flow);
+    REQUIRE(directive);
+    CHECK(directive->src_port_first == 49152);
+    CHECK(directive->src_port_last == 65535);
+    const uint16_t port = winning_port(*directive, flow, 4791);
+    REQUIRE(port != 0);
+    CHECK(fabric.ecmp_path({src.address, dst.address, port, 4791, 17}) == path);
+  }
 }

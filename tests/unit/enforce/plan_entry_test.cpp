@@ -66,6 +66,8 @@ TEST_CASE("a flow that cannot be meant is refused with its reason", "[enforce]")
          f.hops = {{1, 0, 0, ORRERY_HASH_MURMUR_5TUPLE}};
        }},
       {"source ports", [](msg::FlowPlan& f) { f.src_port_first = 9, f.src_port_last = 8; }},
+      {"source port 49151 for RoCE",
+       [](msg::FlowPlan& f) { f.protocol = 17, f.src_port_first = 49151, f.src_port_last = 65535; }},
       {"outside its mask", [](msg::FlowPlan& f) { f.src_port_mask = 1, f.src_port_value = 2; }},
       {"DSCP 64", [](msg::FlowPlan& f) { f.dscp = 64; }},
       {"would starve it", [](msg::FlowPlan& f) { f.pace_bps = 1000; }}};
@@ -79,4 +81,17 @@ TEST_CASE("a flow that cannot be meant is refused with its reason", "[enforce]")
     CHECK(entry.error().message.find(reason) != std::string::npos);
     CHECK(entry.error().message.find("flow 0x11") != std::string::npos);
   }
+}
+
+TEST_CASE("a RoCE flow's entry has its protocol and ports", "[enforce]") {
+  msg::FlowPlan flow = flow_plan(0x11, 42);
+  flow.protocol = 17;
+  flow.src_port_first = 49152;
+  flow.src_port_last = 65535;
+  const orrery_plan_entry entry = make_entry(flow, is_h1).value();
+  CHECK(entry.protocol == 17);
+  CHECK(entry.src_port_first == 49152);
+  CHECK(entry.src_port_last == 65535);
+  flow.src_port_first = flow.src_port_last = 0;  // the port is left to the kernel
+  CHECK(make_entry(flow, is_h1));
 }

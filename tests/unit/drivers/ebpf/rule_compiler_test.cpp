@@ -178,4 +178,17 @@ TEST_CASE("flows without a path, and of addresses outside the fabric, get no rul
   CHECK(f.compile({no_path, foreign, six}).empty());
 }
 
+TEST_CASE("rules for RoCE and for TCP of one pair lead both the same way, in both directions") {
+  const Fabric fabric;
+  Flow tcp = fabric.flow("h1", "h5", 2), roce = tcp;
+  roce.protocol = roce.tuple.protocol = 17;
+  const CompiledPlan plan = fabric.compile({tcp, roce});
+  CHECK(count(plan) == 2 * count(fabric.compile({tcp})));
+  CHECK(fabric.walk(plan, connection(tcp, 40000, 5000)) == tcp.path);
+  for (const uint16_t sport : {49152, 50000, 65535}) {
+    CHECK(fabric.walk(plan, connection(roce, sport, 4791)) == roce.path);
+    CHECK(fabric.walk(plan, {roce.dst, roce.src, sport, 4791, 17}) == fabric.reversed(roce.path));
+  }
+}
+
 }  // namespace orrery::drivers::ebpf
