@@ -168,8 +168,8 @@ void DataPlane::State::load_queue() {
   }
   queue.reset();
   queue_problem = fmt::format(
-      "queue depth is not measured: the kernel does not take the egress program ({}); it needs bpf_cast_to_kern_ctx, "
-      "Linux 6.2 or newer",
+      "queue depth is not measured: the kernel does not take the egress program ({}); it needs BTF of the kernel "
+      "(CONFIG_DEBUG_INFO_BTF) and CAP_PERFMON",
       std::strerror(-rc));
 }
 

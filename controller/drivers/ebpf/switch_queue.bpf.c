@@ -1,6 +1,5 @@
 /* tc egress program of every port: what a packet meets as it reaches the port's queue, as in-band telemetry would
- * report it. tc egress programs run before the packet is enqueued, so the backlog read here is what is ahead of it
- * (kernel 6.2+ for bpf_cast_to_kern_ctx). */
+ * report it. tc egress programs run before the packet is enqueued, so the backlog read here is what is ahead of it. */
 #include "controller/drivers/ebpf/switch_maps.bpf.h"
 
 #include <bpf/bpf_core_read.h>
@@ -16,7 +15,12 @@ struct {
   __type(value, struct orrery_switch_queue);
 } switch_queues SEC(".maps");
 
-extern void* bpf_cast_to_kern_ctx(void*) __ksym;
+/* The context of a tc program is the kernel's own sk_buff; the verifier translates the fields of __sk_buff only where
+ * they are read directly. So reading it as kernel memory needs no bpf_cast_to_kern_ctx, which kernels before 6.2
+ * lack. */
+static __always_inline __u64 backlog_of(struct __sk_buff* skb) {
+  return BPF_CORE_READ((struct sk_buff*)skb, dev, qdisc, qstats.backlog);
+}
 
 SEC("tc")
 int switch_egress(struct __sk_buff* skb) {
@@ -27,8 +31,7 @@ int switch_egress(struct __sk_buff* skb) {
   struct orrery_switch_queue* queue = bpf_map_lookup_elem(&switch_queues, port);
   if (!queue) return kActionUnspecified;
 
-  struct sk_buff* kernel_skb = bpf_cast_to_kern_ctx(skb);
-  __u64 backlog = BPF_CORE_READ(kernel_skb, dev, qdisc, qstats.backlog);
+  __u64 backlog = backlog_of(skb);
   __u32 epoch = ORRERY_READ_ONCE(config->queue_epoch), parity = epoch & 1;
   queue->packets++;
   queue->bytes += skb->len;

@@ -1,6 +1,6 @@
 # orrery_vm_test(NAME SCRIPT ARGUMENTS... [TIMEOUT seconds] [LABELS labels...] [ENVIRONMENT ...] [OPTIONS ...]) runs SCRIPT, from the caller's
 # folder, inside a virtual machine (tests/vm/run-in-vm; OPTIONS are its options). It has the label `vm`; one of these tests runs at a time.
-# The script finds the build in ORRERY_BUILD_DIR and skips with 77.
+# The script finds the build in ORRERY_BUILD_DIR and skips with 77. Arguments come before the keywords.
 function(orrery_vm_test name script)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "TIMEOUT" "LABELS;ENVIRONMENT;OPTIONS")
   if(NOT ARG_TIMEOUT)
