@@ -144,7 +144,8 @@ void add_flow(int fd, const Endpoint& remote, orrery_flow_role role, uint16_t or
   flow->plan_generation = 0;
   flow->plan_flow_id = flow->plan_comm_id = flow->release_offset_ns = 0;
   flow->plan_comm = nullptr;
-  flow->last_tx_ns = flow->held_since_ns = flow->held_start_ns = 0;
+  flow->last_tx_ns = 0;
+  flow->hold = ReleaseHold{};
   const uint32_t edge = descriptor(fd) & kEdgeTriggered;
   __atomic_store_n(&flow->edge_triggered, edge != 0, __ATOMIC_RELAXED);
   flow->paced = false;

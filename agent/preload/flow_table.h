@@ -19,6 +19,12 @@ inline constexpr int kMaxDescriptors = 65536;
 inline constexpr uint32_t kMaxFlows = 8192;
 inline constexpr uint16_t kNoOrdinal = 0xfffe;  // matches no plan entry but those for all ordinals
 
+// What is remembered of holding a flow back for its release offset.
+struct ReleaseHold {
+  uint64_t since_ns;  // 0 when the burst is not being held
+  uint64_t start_ns;  // start of the collective the flow was last held for; it is held once for each
+};
+
 struct Flow {
   uint32_t references;  // descriptors; 0 when free
   uint32_t announced;   // the attachment that knows this flow
@@ -39,10 +45,9 @@ struct Flow {
   uint64_t release_offset_ns;
 
   uint64_t last_tx_ns;
-  uint64_t held_since_ns;  // 0 when the burst is not being held
-  uint64_t held_start_ns;  // start of the collective the flow was last held for; it is held once for each
-  bool edge_triggered;     // one of its descriptors is in an epoll set so
-  bool paced;              // the plan's pace is set on the socket
+  ReleaseHold hold;
+  bool edge_triggered;  // one of its descriptors is in an epoll set so
+  bool paced;           // the plan's pace is set on the socket
 };
 
 // One word per descriptor: index of its flow + 1, and whether it was put into an epoll set edge-triggered.

@@ -255,19 +255,30 @@ static bool may_be_told_to_wait(const Flow& flow, int fd, int flags) {
   return may;
 }
 
+uint64_t release_waits_for(uint64_t comm_id, const Comm** comm, uint64_t offset_ns, const ReleaseHold& hold,
+                           uint64_t now) {
+  if (offset_ns == 0 || !attachment.plan.lease_valid(now)) return 0;
+  const uint64_t start = last_collective_start(comm_id, comm);
+  if (start == 0 || now >= start + offset_ns) return 0;
+  return hold.since_ns == 0 && hold.start_ns == start ? 0 : start;  // a later burst of the same collective goes
+}
+
+uint64_t hold_for(ReleaseHold& hold, uint64_t start_ns, uint64_t offset_ns, uint64_t now) {
+  if (hold.start_ns != start_ns) {  // first attempt of this collective
+    hold.start_ns = start_ns;
+    hold.since_ns = now;
+  }
+  const uint64_t release = start_ns + offset_ns, cap = hold.since_ns + attachment.hold_cap_ns;
+  return release < cap ? release : cap;
+}
+
 bool must_hold(Flow& flow, int fd, int flags, uint64_t now) {
   refresh_plan(flow, now);
-  if (flow.release_offset_ns == 0 || !attachment.plan.lease_valid(now)) return false;
-  const uint64_t start = last_collective_start(flow.plan_comm_id, &flow.plan_comm);
-  if (start == 0 || now >= start + flow.release_offset_ns) return false;
+  const uint64_t start = release_waits_for(flow.plan_comm_id, &flow.plan_comm, flow.release_offset_ns, flow.hold, now);
+  if (start == 0) return false;
   if ((descriptor(fd) & kEdgeTriggered) || __atomic_load_n(&flow.edge_triggered, __ATOMIC_RELAXED)) return false;
-  if (flow.held_since_ns == 0 && flow.held_start_ns == start) return false;  // a later burst of the same collective
   if (!may_be_told_to_wait(flow, fd, flags)) return false;
-  if (flow.held_start_ns != start) {  // first attempt of this collective
-    flow.held_start_ns = start;
-    flow.held_since_ns = now;
-  }
-  return now - flow.held_since_ns < attachment.hold_cap_ns;
+  return now < hold_for(flow.hold, start, flow.release_offset_ns, now);
 }
 
 }  // namespace orrery::preload

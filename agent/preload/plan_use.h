@@ -24,6 +24,14 @@ void lift_pace(Flow& flow, int fd);
 void lift_all_paces_in_child();
 void note_paced();
 
+// The decision behind every hold for a release offset, of sockets and of queue pairs. Start of the collective that a
+// burst beginning now has to wait for, 0 when it may go: there is no offset, it has passed, or the flow was held for
+// this collective before. Precondition: attached.
+uint64_t release_waits_for(uint64_t comm_id, const Comm** comm, uint64_t offset_ns, const ReleaseHold& hold,
+                           uint64_t now);
+// Holds the burst for the collective that began at `start_ns`. Until when: its release, but never longer than the cap.
+uint64_t hold_for(ReleaseHold& hold, uint64_t start_ns, uint64_t offset_ns, uint64_t now);
+
 // Whether this send must be answered with EAGAIN, because the flow's time has not come. Called at the start of a burst.
 // Precondition: attached.
 bool must_hold(Flow& flow, int fd, int flags, uint64_t now);

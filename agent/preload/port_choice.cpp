@@ -17,9 +17,14 @@ PortChoice::PortChoice(const orrery_plan_entry& entry, const Endpoint& local, co
 uint16_t PortChoice::next() {
   while (tried_ < range_) {
     const auto port = static_cast<uint16_t>(entry_.src_port_first + (start_ + tried_++) % range_);
-    if ((port & entry_.src_port_mask) == entry_.src_port_value && wins(port)) return port;
+    if (takes(port)) return port;
   }
   return 0;
+}
+
+bool PortChoice::takes(uint16_t port) const {
+  return range_ != 0 && port >= entry_.src_port_first && port <= entry_.src_port_last &&
+         (port & entry_.src_port_mask) == entry_.src_port_value && wins(port);
 }
 
 bool PortChoice::wins(uint16_t port) const {

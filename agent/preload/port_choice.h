@@ -15,6 +15,9 @@ class PortChoice {
   // cannot be hashed).
   uint16_t next();
 
+  // Whether `port` takes the planned path: it is one that next() could give.
+  bool takes(uint16_t port) const;
+
  private:
   bool wins(uint16_t port) const;
 

@@ -73,8 +73,8 @@ void count_hold(Flow& flow) {
 }
 
 void end_hold(Flow& flow, uint64_t now) {
-  const uint64_t held = now - flow.held_since_ns;
-  flow.held_since_ns = 0;
+  const uint64_t held = now - flow.hold.since_ns;
+  flow.hold.since_ns = 0;
   orrery_flow_counters* counters = counters_of(flow);
   if (counters != nullptr && held < 100 * attachment.hold_cap_ns) add(&counters->held_ns, held);
 }
@@ -106,7 +106,7 @@ __attribute__((noinline)) ssize_t send_followed(Flow& flow, int fd, int flags, C
     errno = EAGAIN;
     return -1;
   }
-  if (flow.held_since_ns != 0) end_hold(flow, now);
+  if (flow.hold.since_ns != 0) end_hold(flow, now);
   const ssize_t sent = call();
   account_send(flow, sent, now, burst);
   return sent;
