@@ -60,12 +60,14 @@ Comm* add_comm(void* handle, const Comm& values) {
     if (!__atomic_compare_exchange_n(&comm.handle, &seen, kClaimed, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
       continue;
     comm.comm_id = values.comm_id;
-    comm.parent_id = values.parent_id;
+    comm.last_start_ns = 0;
     comm.rank = values.rank;
     comm.nranks = values.nranks;
-    comm.children = 0;
     comm.announced = values.announced;
-    comm.last_start_ns = 0;
+    comm.copy = values.copy;
+    comm.parent_id = values.parent_id;
+    comm.nccl = values.nccl;
+    comm.children = comm.nccl_children = comm.device_traffic = 0;
     __atomic_store_n(&comm.handle, handle, __ATOMIC_RELEASE);
     return &comm;
   }
@@ -112,14 +114,20 @@ void forget_comms_of_parent() {
   last_start_of_any = 0;
 }
 
+void emit_device_traffic(const Comm& comm) {
+  if (attachment.abi_version >= 2)
+    emit_comm(ORRERY_EVENT_DEVICE_TRAFFIC, comm.comm_id, comm.parent_id, comm.rank, comm.nranks);
+}
+
 bool announce_all_comms() {
   bool any = false;
   const uint32_t current = generation();
   for (Comm& comm : comms) {
-    if (!in_use(handle_of(comm)) || comm.nranks == 0) continue;
+    if (!in_use(handle_of(comm)) || comm.nranks == 0 || comm.comm_id == 0) continue;
     if (__atomic_exchange_n(&comm.announced, current, __ATOMIC_RELAXED) == current) continue;
     emit_comm_init(comm.comm_id, comm.parent_id, comm.rank, comm.nranks);
     emit_comm_ready(comm);
+    if (comm.device_traffic != 0) emit_device_traffic(comm);
     any = true;
   }
   return any;

@@ -4,17 +4,24 @@
 
 #include <stdint.h>
 
+#include "agent/preload/nccl_identity.h"
+
 namespace orrery::preload {
 
-struct Comm {
-  void* handle;  // key; written last
-  uint64_t comm_id;
-  uint64_t parent_id;
+// What a collective reads is in the first cache line.
+struct alignas(64) Comm {
+  void* handle;      // key; written last
+  uint64_t comm_id;  // 0: its other ranks can't know the same number, so it is only forwarded for, never told of
+  uint64_t last_start_ns;
   uint32_t rank;
   uint32_t nranks;     // 0: NCCL would not say yet
-  uint32_t children;   // splits so far: part of a child's identity
   uint32_t announced;  // the attachment that knows this communicator
-  uint64_t last_start_ns;
+  uint32_t copy;       // number of the copy of NCCL that made it
+  uint64_t parent_id;
+  NcclIdentity nccl;
+  uint32_t children;        // so far: part of a child's identity
+  uint32_t nccl_children;   // so far, as NCCL counts them
+  uint32_t device_traffic;  // not 0: kernels may send through it
 };
 
 // Null when the handle is unknown (made by a way we do not wrap, or the table was full).
@@ -33,6 +40,7 @@ void note_collective_start(Comm* comm, uint64_t now);
 void emit_comm_init(uint64_t comm_id, uint64_t parent_id, uint32_t rank, uint32_t nranks);
 void emit_comm_ready(const Comm& comm);
 void emit_comm_gone(uint64_t comm_id, uint64_t parent_id, uint32_t rank, uint32_t nranks);
+void emit_device_traffic(const Comm& comm);
 // In a forked child: nothing is known any more.
 void forget_comms_of_parent();
 // Tells a new agent what it missed. True when there was something to tell.

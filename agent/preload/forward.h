@@ -1,8 +1,8 @@
 // The real functions behind our wrappers.
 //
-// A Real is a pointer found once and then read with one relaxed load. libc's are found in the constructor (so that
-// neither a signal handler nor a forked child ever has to ask the loader) or at the first call before it; NCCL's at the
-// first call, because NCCL is loaded later.
+// A Real is a pointer found once and then read with one relaxed load: in the constructor, so that neither a signal
+// handler nor a forked child ever has to ask the loader, or at the first call before it. NCCL's are elsewhere
+// (nccl_copies.h): there may be several.
 #pragma once
 
 #include <stddef.h>
@@ -12,8 +12,6 @@ namespace orrery::preload {
 
 // The next definition of `name` after this library; null when there is none. dlerror's state is left clean.
 void* next_symbol(const char* name);
-// The definition in an NCCL or RCCL that is mapped, however it was loaded; null when none is. Never loads one.
-void* nccl_symbol(const char* name);
 
 template <typename Function, void* (*Find)(const char*)>
 class Real {
@@ -40,8 +38,6 @@ class Real {
 
 template <typename Function>
 using RealLibc = Real<Function, next_symbol>;
-template <typename Function>
-using RealNccl = Real<Function, nccl_symbol>;
 
 }  // namespace orrery::preload
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 namespace orrery::preload {
 
@@ -22,10 +23,12 @@ struct ncclUniqueId {
 };
 static_assert(sizeof(ncclUniqueId) == 128);
 
+// Only handed through: their layouts grow from version to version.
 struct ncclConfig_t;
 struct ncclSimInfo_t;
+struct ncclWaitSignalDesc_t;
+using ncclWindow_t = void*;
 
-inline constexpr int kNcclSplitNoColor = -1;
 inline constexpr int kNcclFirstCustomOp = 5;  // sum, prod, max, min, avg are below
 
 inline size_t nccl_type_bytes(ncclDataType_t type) {

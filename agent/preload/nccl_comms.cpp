@@ -1,124 +1,122 @@
-// NCCL wrappers that make, split and end communicators, and those that open and close groups. Never hot.
+// What the agent learns of communicators: made, split, shrunk, grown, ended. Never hot.
 #include "agent/preload/nccl_layer.h"
-
-#include <string.h>
-
-#include "agent/preload/attach.h"
+#include "agent/preload/nccl_pending.h"
 #include "common/abi/comm_id_abi.h"
 
 namespace orrery::preload {
 namespace {
 
-constinit RealNccl<ncclResult_t(ncclComm_t, int*)> real_count{"ncclCommCount"};
-constinit RealNccl<ncclResult_t(ncclComm_t, int*)> real_user_rank{"ncclCommUserRank"};
-
 constexpr uint32_t kShrinkColour = 0xfffffffeu;
 constexpr int kMaxDevices = 1024;
 
-bool succeeded(ncclResult_t result) {
-  return result == kNcclSuccess || result == kNcclInProgress;
-}
-
 // Tells the agent before NCCL does anything. Returns the attachment that was told, 0 for none.
-uint32_t announce(const PendingComm& made) {
-  if (made.nranks == 0 || !attached()) return 0;
+uint32_t announce(const Comm& facts) {
+  if (facts.nranks == 0 || facts.comm_id == 0 || !attached()) return 0;
   const uint32_t told = generation();
-  emit_comm_init(made.comm_id, made.parent_id, made.rank, made.nranks);
+  emit_comm_init(facts.comm_id, facts.parent_id, facts.rank, facts.nranks);
   ring_doorbell();
   return told;
 }
 
-void retract(const PendingComm& made) {
-  if (made.announced != 0 && attached() && made.announced == generation())
-    emit_comm_gone(made.comm_id, made.parent_id, made.rank, made.nranks);
+void retract(const Comm& facts) {
+  if (facts.announced != 0 && attached() && facts.announced == generation())
+    emit_comm_gone(facts.comm_id, facts.parent_id, facts.rank, facts.nranks);
 }
 
-bool ask_nccl(ncclComm_t handle, PendingComm& made) {
-  auto* count = real_count.get();
-  auto* user_rank = real_user_rank.get();
+bool ask_nccl(ncclComm_t handle, NcclCopy& copy, Comm& facts) {
+  auto* count = copy.get<kCommCount>();
+  auto* user_rank = copy.get<kCommUserRank>();
   int nranks = 0, rank = 0;
   if (count == nullptr || user_rank == nullptr || count(handle, &nranks) != kNcclSuccess ||
       user_rank(handle, &rank) != kNcclSuccess || nranks < 1)
     return false;
-  made.nranks = static_cast<uint32_t>(nranks);
-  made.rank = static_cast<uint32_t>(rank);
+  facts.nranks = static_cast<uint32_t>(nranks);
+  facts.rank = static_cast<uint32_t>(rank);
   return true;
 }
 
-void record(ncclComm_t handle, PendingComm made) {
+void record(ncclComm_t handle, Comm facts) {
   Comm known;
   retire_comm(handle, &known);  // a communicator that ended in a way we did not see
-  if (made.nranks == 0) ask_nccl(handle, made);
-  Comm* comm = add_comm(handle, {.comm_id = made.comm_id,
-                                 .parent_id = made.parent_id,
-                                 .rank = made.rank,
-                                 .nranks = made.nranks,
-                                 .announced = made.announced});
-  if (comm == nullptr || comm->nranks == 0 || !attached()) return;
-  if (made.announced == generation())
+  if (facts.nranks == 0) ask_nccl(handle, nccl_copies[facts.copy], facts);
+  const Comm* comm = add_comm(handle, facts);
+  if (comm == nullptr || comm->nranks == 0 || comm->comm_id == 0 || !attached()) return;
+  if (facts.announced == generation())
     emit_comm_ready(*comm);
   else if (announce_all_comms())
     ring_doorbell();
 }
 
-// Inside a group NCCL may fill the handle only when the group ends.
-void settle(ncclResult_t result, PendingComm& made, void* before) {
-  Thread& self = thread_state;
-  if (!succeeded(result)) return retract(made);
-  if (made.handle == nullptr) return;
-  if (self.group_level == 0) {
-    if (*made.handle != nullptr) record(*made.handle, made);
-    return;
-  }
-  if (*made.handle != nullptr && *made.handle != before) {
-    record(*made.handle, made);
-    made.handle = nullptr;  // known; the program need not keep it until the group ends
-  }
-  if (self.pending_count < kMaxPending) self.pending[self.pending_count++] = made;
-}
-
-void settle_group(ncclResult_t result) {
-  Thread& self = thread_state;
-  for (uint32_t i = 0; i < self.pending_count; ++i) {
-    PendingComm& made = self.pending[i];
-    if (!succeeded(result))
-      retract(made);
-    else if (made.handle != nullptr && *made.handle != nullptr && find_comm(*made.handle) == nullptr)
-      record(*made.handle, made);
-  }
-  self.pending_count = 0;
+// After NCCL has answered, or the group has ended, or the parent is ready.
+void settle(ncclResult_t result, const PendingComm& made) {
+  if (!succeeded(result)) return retract(made.facts);
+  if (made.place == nullptr) return;
+  if (*made.place != nullptr) return record(*made.place, made.facts);
+  if (result != kNcclInProgress || made.parent == nullptr) return;
+  PendingComm waiting = made;
+  waiting.owner = made.parent;
+  add_pending_comm(waiting);
 }
 
 // Common course of every function that makes one communicator.
 template <typename Make>
-ncclResult_t make_comm(PendingComm made, Make make) {
-  NcclCall call;
+ncclResult_t make_comm(NcclCopy& copy, PendingComm made, Make make) {
+  NcclCall call(copy);
   if (!call.outermost() || !become_interested()) return make();
   attach_for_communicator();
-  made.announced = announce(made);
-  void* before = made.handle != nullptr && thread_state.group_level > 0 ? *made.handle : nullptr;
+  made.copy = made.facts.copy = copy.number();
+  made.facts.announced = announce(made.facts);
+  const bool in_group = thread_state.groups[made.copy].level > 0;
+  void* before = in_group && made.place != nullptr ? *made.place : nullptr;
   const ncclResult_t result = make();
-  settle(result, made, before);
+  if (!in_group || !succeeded(result)) {
+    settle(result, made);
+    return result;
+  }
+  if (made.place != nullptr && *made.place != nullptr && *made.place != before) {
+    record(*made.place, made.facts);
+    made.place = nullptr;  // the program need not keep it until the group ends
+  }
+  made.owner = &thread_state;
+  add_pending_comm(made);
   return result;
 }
 
-template <typename Derive>
-ncclResult_t make_child(ncclComm_t parent_handle, uint32_t colour, ncclComm_t* handle, Derive derive) {
+// `colour` as ncclCommSplit has it. A child of a communicator that has no identity has none either.
+template <typename Make>
+ncclResult_t make_child(NcclCopy& copy, ncclComm_t parent_handle, ncclComm_t* place, bool split, uint32_t colour,
+                        Make make) {
   PendingComm made{};
   Comm* parent = find_comm(parent_handle);
-  if (parent == nullptr || handle == nullptr) {
-    NcclCall call;
-    return derive();
+  if (parent == nullptr || place == nullptr || thread_state.depth != 0) {
+    NcclCall call(copy);
+    return make();
   }
-  made.handle = handle;
-  made.parent_id = parent->comm_id;
-  made.comm_id =
-      orrery_child_comm_id(parent->comm_id, __atomic_fetch_add(&parent->children, 1u, __ATOMIC_RELAXED), colour);
-  return make_comm(made, derive);
+  made.place = place;
+  made.parent = parent_handle;
+  const uint32_t index = __atomic_fetch_add(&parent->children, 1u, __ATOMIC_RELAXED);
+  if (parent->comm_id != 0) {
+    made.facts.parent_id = parent->comm_id;
+    made.facts.comm_id = orrery_child_comm_id(parent->comm_id, index, colour);
+  }
+  const uint32_t number = split ? __atomic_add_fetch(&parent->nccl_children, 1u, __ATOMIC_RELAXED) : 0;
+  made.facts.nccl = nccl_identity_of_child(parent->nccl, number, split ? static_cast<int>(colour) : 0);
+  return make_comm(copy, made, make);
 }
 
 uint64_t id_of(const ncclUniqueId* ids, size_t count) {
   return orrery_comm_id(reinterpret_cast<const orrery_u8*>(ids), count * sizeof(ncclUniqueId));
+}
+
+PendingComm from_ids(ncclComm_t* place, int nranks, const ncclUniqueId* ids, int id_count, int rank) {
+  PendingComm made{};
+  made.place = place;
+  if (ids == nullptr || id_count < 1 || id_count > nranks) return made;  // NCCL is going to refuse it
+  made.facts.comm_id = id_of(ids, static_cast<size_t>(id_count));
+  made.facts.nccl = nccl_identity_of(ids[0]);
+  made.facts.rank = static_cast<uint32_t>(rank);
+  made.facts.nranks = static_cast<uint32_t>(nranks);
+  return made;
 }
 
 // All ranks of ncclCommInitAll are here, so any number that no other process has will do.
@@ -129,184 +127,177 @@ uint64_t local_id() {
   return orrery_comm_id(reinterpret_cast<const orrery_u8*>(words), sizeof(words));
 }
 
-void end_comm(ncclComm_t handle) {
-  Comm comm;
-  if (thread_state.depth != 1 || !retire_comm(handle, &comm)) return;
-  if (comm.announced != 0 && attached()) emit_comm_gone(comm.comm_id, comm.parent_id, comm.rank, comm.nranks);
-}
-
-void close_group() {
-  Thread& self = thread_state;
-  const uint64_t now = now_ns();
-  for (uint32_t i = 0; i < self.group_comm_count; ++i)
-    if (Comm* comm = find_comm(self.group_comms[i])) note_collective_start(comm, now);
-}
-
-void report_group() {
-  Thread& self = thread_state;
-  if (self.group_calls == 0 || !attached()) return;
-  orrery_event event{};
-  event.time_ns = now_ns();
-  event.type = ORRERY_EVENT_GROUP_END;
-  event.group = {.group = self.group_number, .calls = self.group_calls};
-  emit(event);
-}
-
-// Common course of ncclGroupEnd and ncclGroupSimulateEnd: both leave the group.
-template <typename End>
-ncclResult_t end_group(bool really, End end) {
-  NcclCall call;
-  Thread& self = thread_state;
-  if (!call.outermost() || self.group_level == 0) return end();
-  if (self.group_level > 1) {
-    --self.group_level;
-    return end();
+// A new rank holds the unique id, an old one the parent, and the old one that asked for the id both. The identity is
+// that of the id's first word, which all can know (nccl_identity.h). Where an old rank can't, because the parent was
+// made by ncclCommInitAll or before we were there, the communicator has no identity on this rank. parent_id is 0 on
+// all ranks, because the new ones do not know it.
+PendingComm grown_from(ncclComm_t parent_handle, int nranks, const ncclUniqueId* id, int rank, ncclComm_t* place) {
+  PendingComm made{};
+  made.place = place;
+  Comm* parent = parent_handle != nullptr ? find_comm(parent_handle) : nullptr;
+  uint64_t magic = id != nullptr ? nccl_magic_of(*id) : 0;
+  if (parent != nullptr) {
+    __atomic_fetch_add(&parent->children, 1u, __ATOMIC_RELAXED);
+    const uint32_t number = __atomic_add_fetch(&parent->nccl_children, 1u, __ATOMIC_RELAXED);
+    if (magic == 0) magic = nccl_grow_magic(parent->nccl, number);
   }
-  if (really) close_group();
-  const ncclResult_t result = end();
-  self.group_level = 0;
-  settle_group(result);
-  if (really) report_group();
-  self.group_calls = self.group_comm_count = 0;
-  return result;
+  made.facts.nccl = nccl_identity_of_grown(magic, nranks);
+  made.facts.comm_id = magic != 0 ? orrery_grown_comm_id(magic, static_cast<uint32_t>(nranks)) : 0;
+  made.facts.rank = parent != nullptr ? parent->rank : static_cast<uint32_t>(rank);
+  made.facts.nranks =
+      parent_handle == nullptr || (parent != nullptr && parent->nranks != 0) ? static_cast<uint32_t>(nranks) : 0;
+  return made;
+}
+
+void end_comm(ncclComm_t handle, const NcclCall& call) {
+  Comm comm;
+  if (!call.outermost() || !retire_comm(handle, &comm)) return;
+  if (comm.announced != 0 && attached()) emit_comm_gone(comm.comm_id, comm.parent_id, comm.rank, comm.nranks);
+  take_pending_comms(handle, comm.copy, [](const PendingComm& made) { retract(made.facts); });
 }
 
 }  // namespace
 
 // A communicator that was still being made when its handle was first seen.
 void complete(Comm* comm) {
-  PendingComm made{};
-  if (!ask_nccl(comm->handle, made)) return;
-  comm->rank = made.rank;
-  __atomic_store_n(&comm->nranks, made.nranks, __ATOMIC_RELEASE);
+  Comm answer{};
+  if (!ask_nccl(comm->handle, nccl_copies[comm->copy], answer)) return;
+  comm->rank = answer.rank;
+  __atomic_store_n(&comm->nranks, answer.nranks, __ATOMIC_RELEASE);
   if (attached() && announce_all_comms()) ring_doorbell();
 }
 
-}  // namespace orrery::preload
-
-using namespace orrery::preload;
-
-ORRERY_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
-  static constinit RealNccl<decltype(ncclCommInitRank)> real{"ncclCommInitRank"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  return make_comm({.handle = comm,
-                    .comm_id = id_of(&id, 1),
-                    .rank = static_cast<uint32_t>(rank),
-                    .nranks = static_cast<uint32_t>(nranks)},
-                   [&] { return function(comm, nranks, id, rank); });
+void settle_group(NcclCopy& copy, ncclResult_t result) {
+  take_pending_comms(&thread_state, copy.number(), [&](const PendingComm& made) { settle(result, made); });
 }
 
-ORRERY_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
-                                                  ncclConfig_t* config) {
-  static constinit RealNccl<decltype(ncclCommInitRankConfig)> real{"ncclCommInitRankConfig"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  return make_comm({.handle = comm,
-                    .comm_id = id_of(&id, 1),
-                    .rank = static_cast<uint32_t>(rank),
-                    .nranks = static_cast<uint32_t>(nranks)},
+ncclResult_t NcclBody<kCommInitRank>::run(NcclCopy& copy, ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
+  auto* function = copy.get<kCommInitRank>();
+  if (function == nullptr) return missing(kCommInitRank);
+  return make_comm(copy, from_ids(comm, nranks, &id, 1, rank), [&] { return function(comm, nranks, id, rank); });
+}
+
+ncclResult_t NcclBody<kCommInitRankConfig>::run(NcclCopy& copy, ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
+                                                ncclConfig_t* config) {
+  auto* function = copy.get<kCommInitRankConfig>();
+  if (function == nullptr) return missing(kCommInitRankConfig);
+  return make_comm(copy, from_ids(comm, nranks, &id, 1, rank),
                    [&] { return function(comm, nranks, id, rank, config); });
 }
 
-ORRERY_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int nranks, int rank, int id_count,
-                                                    ncclUniqueId* ids, ncclConfig_t* config) {
-  static constinit RealNccl<decltype(ncclCommInitRankScalable)> real{"ncclCommInitRankScalable"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  const bool readable = ids != nullptr && id_count > 0 && id_count <= nranks;
-  return make_comm({.handle = comm,
-                    .comm_id = readable ? id_of(ids, static_cast<size_t>(id_count)) : 1,
-                    .rank = static_cast<uint32_t>(rank),
-                    .nranks = readable ? static_cast<uint32_t>(nranks) : 0},
+ncclResult_t NcclBody<kCommInitRankScalable>::run(NcclCopy& copy, ncclComm_t* comm, int nranks, int rank, int id_count,
+                                                  ncclUniqueId* ids, ncclConfig_t* config) {
+  auto* function = copy.get<kCommInitRankScalable>();
+  if (function == nullptr) return missing(kCommInitRankScalable);
+  return make_comm(copy, from_ids(comm, nranks, ids, id_count, rank),
                    [&] { return function(comm, nranks, rank, id_count, ids, config); });
 }
 
-ORRERY_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* device_list) {
-  static constinit RealNccl<decltype(ncclCommInitAll)> real{"ncclCommInitAll"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  NcclCall call;
+ncclResult_t NcclBody<kCommInitAll>::run(NcclCopy& copy, ncclComm_t* comms, int devices, const int* device_list) {
+  auto* function = copy.get<kCommInitAll>();
+  if (function == nullptr) return missing(kCommInitAll);
+  NcclCall call(copy);
   const bool plausible = comms != nullptr && devices >= 1 && devices <= kMaxDevices;  // else NCCL says no
   if (!call.outermost() || !plausible || !become_interested()) return function(comms, devices, device_list);
   attach_for_communicator();
-  PendingComm made{.comm_id = local_id(), .nranks = static_cast<uint32_t>(devices)};
+  Comm facts{.comm_id = local_id(), .nranks = static_cast<uint32_t>(devices), .copy = copy.number()};
   const uint32_t told = attached() ? generation() : 0;
   for (int rank = 0; rank < devices && told != 0; ++rank) {
-    made.rank = static_cast<uint32_t>(rank);
-    made.announced = announce(made);
+    facts.rank = static_cast<uint32_t>(rank);
+    announce(facts);
   }
   const ncclResult_t result = function(comms, devices, device_list);
-  made.announced = told;
+  facts.announced = told;
   for (int rank = 0; rank < devices; ++rank) {
-    made.rank = static_cast<uint32_t>(rank);
+    facts.rank = static_cast<uint32_t>(rank);
     if (!succeeded(result))
-      retract(made);
+      retract(facts);
     else if (comms[rank] != nullptr)
-      record(comms[rank], made);
+      record(comms[rank], facts);
   }
   return result;
 }
 
-ORRERY_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
-  static constinit RealNccl<decltype(ncclCommSplit)> real{"ncclCommSplit"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  return make_child(comm, static_cast<uint32_t>(color), child,
-                    [&] { return function(comm, color, key, child, config); });
+ncclResult_t NcclBody<kCommSplit>::run(NcclCopy& copy, ncclComm_t comm, int colour, int key, ncclComm_t* child,
+                                       ncclConfig_t* config) {
+  auto* function = copy.get<kCommSplit>();
+  if (function == nullptr) return missing(kCommSplit);
+  return make_child(copy, comm, child, true, static_cast<uint32_t>(colour),
+                    [&] { return function(comm, colour, key, child, config); });
 }
 
-ORRERY_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* exclude, int exclude_count, ncclComm_t* child,
-                                          ncclConfig_t* config, int flags) {
-  static constinit RealNccl<decltype(ncclCommShrink)> real{"ncclCommShrink"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  return make_child(comm, kShrinkColour, child,
-                    [&] { return function(comm, exclude, exclude_count, child, config, flags); });
+ncclResult_t NcclBody<kCommShrink>::run(NcclCopy& copy, ncclComm_t comm, int* excluded, int excluded_count,
+                                        ncclComm_t* child, ncclConfig_t* config, int flags) {
+  auto* function = copy.get<kCommShrink>();
+  if (function == nullptr) return missing(kCommShrink);
+  return make_child(copy, comm, child, false, kShrinkColour,
+                    [&] { return function(comm, excluded, excluded_count, child, config, flags); });
 }
 
-ORRERY_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  static constinit RealNccl<decltype(ncclCommDestroy)> real{"ncclCommDestroy"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  NcclCall call;
-  end_comm(comm);
-  return function(comm);
+ncclResult_t NcclBody<kCommGrow>::run(NcclCopy& copy, ncclComm_t comm, int nranks, const ncclUniqueId* id, int rank,
+                                      ncclComm_t* grown, ncclConfig_t* config) {
+  auto* function = copy.get<kCommGrow>();
+  if (function == nullptr) return missing(kCommGrow);
+  const auto make = [&] { return function(comm, nranks, id, rank, grown, config); };
+  if (thread_state.depth == 0 && grown != nullptr && nranks > 0)
+    return make_comm(copy, grown_from(comm, nranks, id, rank, grown), make);
+  NcclCall call(copy);
+  return make();
 }
 
-ORRERY_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  static constinit RealNccl<decltype(ncclCommAbort)> real{"ncclCommAbort"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  NcclCall call;
-  end_comm(comm);
-  return function(comm);
-}
-
-ORRERY_EXPORT ncclResult_t ncclGroupStart() {
-  static constinit RealNccl<decltype(ncclGroupStart)> real{"ncclGroupStart"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  NcclCall call;
-  const ncclResult_t result = function();
-  Thread& self = thread_state;
-  if (call.outermost() && succeeded(result) && ++self.group_level == 1) {
-    ++self.group_number;
-    self.group_calls = self.group_comm_count = self.pending_count = 0;
-  }
+ncclResult_t NcclBody<kCommGetUniqueId>::run(NcclCopy& copy, ncclComm_t comm, ncclUniqueId* id) {
+  auto* function = copy.get<kCommGetUniqueId>();
+  if (function == nullptr) return missing(kCommGetUniqueId);
+  NcclCall call(copy);
+  const ncclResult_t result = function(comm, id);
+  const Comm* parent = call.outermost() && result == kNcclSuccess ? find_comm(comm) : nullptr;
+  if (parent != nullptr && parent->nccl.magic != 0 &&
+      nccl_grow_magic(parent->nccl, parent->nccl_children + 1) != nccl_magic_of(*id))
+    say(kLogError, "this NCCL names grown communicators in another way: their ranks are not recognised as one");
   return result;
 }
 
-ORRERY_EXPORT ncclResult_t ncclGroupEnd() {
-  static constinit RealNccl<decltype(ncclGroupEnd)> real{"ncclGroupEnd"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  return end_group(true, [&] { return function(); });
+// Programs ask it until a non-blocking communicator, or the child it is being split into, is ready.
+ncclResult_t NcclBody<kCommGetAsyncError>::run(NcclCopy& copy, ncclComm_t comm, ncclResult_t* error) {
+  auto* function = copy.get<kCommGetAsyncError>();
+  if (function == nullptr) return missing(kCommGetAsyncError);
+  NcclCall call(copy);
+  const ncclResult_t result = function(comm, error);
+  if (!call.outermost() || result != kNcclSuccess || error == nullptr || *error == kNcclInProgress) return result;
+  const ncclResult_t state = *error;
+  take_pending_comms(comm, copy.number(), [&](const PendingComm& made) { settle(state, made); });
+  Comm* known = state == kNcclSuccess ? find_comm(comm) : nullptr;
+  if (known != nullptr && known->nranks == 0) complete(known);
+  return result;
 }
 
-ORRERY_EXPORT ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
-  static constinit RealNccl<decltype(ncclGroupSimulateEnd)> real{"ncclGroupSimulateEnd"};
-  auto* function = real.get();
-  if (function == nullptr) return missing(real.name());
-  return end_group(false, [&] { return function(info); });
+ncclResult_t NcclBody<kCommDestroy>::run(NcclCopy& copy, ncclComm_t comm) {
+  auto* function = copy.get<kCommDestroy>();
+  if (function == nullptr) return missing(kCommDestroy);
+  NcclCall call(copy);
+  end_comm(comm, call);
+  return function(comm);
 }
+
+ncclResult_t NcclBody<kCommAbort>::run(NcclCopy& copy, ncclComm_t comm) {
+  auto* function = copy.get<kCommAbort>();
+  if (function == nullptr) return missing(kCommAbort);
+  NcclCall call(copy);
+  end_comm(comm, call);
+  return function(comm);
+}
+
+ncclResult_t NcclBody<kDevCommCreate>::run(NcclCopy& copy, ncclComm_t comm, const void* requirements,
+                                           void* device_comm) {
+  auto* function = copy.get<kDevCommCreate>();
+  if (function == nullptr) return missing(kDevCommCreate);
+  NcclCall call(copy);
+  const ncclResult_t result = function(comm, requirements, device_comm);
+  Comm* known = call.outermost() && succeeded(result) ? find_comm(comm) : nullptr;
+  if (known == nullptr || known->comm_id == 0) return result;
+  const bool first = __atomic_exchange_n(&known->device_traffic, 1u, __ATOMIC_RELAXED) == 0;
+  if (first && attached() && known->announced == generation()) emit_device_traffic(*known);
+  return result;
+}
+
+}  // namespace orrery::preload

@@ -44,17 +44,20 @@ inline uint32_t generation() {
   return __atomic_load_n(&fork_wiped.generation, __ATOMIC_RELAXED);
 }
 
-struct PendingComm {
-  void** handle;  // where NCCL will put the communicator, at the latest when the group ends
-  uint64_t comm_id;
-  uint64_t parent_id;
-  uint32_t rank;
-  uint32_t nranks;  // 0: to be asked of NCCL
-  uint32_t announced;
+inline constexpr uint32_t kMaxGroupComms = 8;
+inline constexpr uint32_t kMaxGroupsOfThread = 8;
+
+// An open group: a thread has one per copy of NCCL, whose groups know nothing of each other.
+struct ThreadGroup {
+  uint32_t level;
+  uint32_t number;
+  uint32_t calls;
 };
 
-inline constexpr uint32_t kMaxPending = 16;
-inline constexpr uint32_t kMaxGroupComms = 8;
+struct GroupComm {
+  void* handle;
+  uint32_t copy;
+};
 
 struct Thread {
   orrery_ring_header* ring;
@@ -62,14 +65,12 @@ struct Thread {
   uint32_t id;
   bool pushing;
   uint32_t depth;  // how many of our NCCL wrappers are on this thread's stack
-  uint32_t group_level;
-  uint32_t group_number;
-  uint32_t group_calls;
+  uint32_t copy;   // number of the copy of NCCL that is at work, at depth > 0
+  uint32_t last_group_number;
   uint32_t group_comm_count;
   uint32_t calls_to_tick;
-  uint32_t pending_count;
-  void* group_comms[kMaxGroupComms];
-  PendingComm pending[kMaxPending];
+  ThreadGroup groups[kMaxGroupsOfThread];
+  GroupComm group_comms[kMaxGroupComms];
 };
 extern __thread Thread thread_state __attribute__((tls_model("initial-exec")));
 

@@ -3,7 +3,8 @@
  *
  * ncclCommInitRank and its kin: hash of the 128 bytes of the unique id (of all ids, in order, for
  * ncclCommInitRankScalable). ncclCommSplit and its kin: hash of (parent, how many children the parent had before on
- * this rank, colour). Never 0. */
+ * this rank, colour). ncclCommGrow: hash of the first 8 bytes of the unique id that the new ranks are given and of the
+ * new number of ranks; the old ranks predict these bytes (agent/preload/nccl_identity.h). Never 0. */
 #ifndef ORRERY_COMMON_ABI_COMM_ID_ABI_H
 #define ORRERY_COMMON_ABI_COMM_ID_ABI_H
 
@@ -35,6 +36,12 @@ static inline orrery_u64 orrery_comm_id(const orrery_u8* data, orrery_u64 bytes)
 static inline orrery_u64 orrery_child_comm_id(orrery_u64 parent_id, orrery_u32 child_index, orrery_u32 colour) {
   orrery_u64 hash = orrery_comm_id_round(0x6368696c64ull, parent_id);
   hash = orrery_comm_id_round(hash, ((orrery_u64)child_index << 32) | colour);
+  return hash ? hash : 1;
+}
+
+static inline orrery_u64 orrery_grown_comm_id(orrery_u64 id_head, orrery_u32 nranks) {
+  orrery_u64 hash = orrery_comm_id_round(0x67726f776eull, id_head);
+  hash = orrery_comm_id_round(hash, nranks);
   return hash ? hash : 1;
 }
 

@@ -1,0 +1,79 @@
+// The copies of NCCL in this process and which of them a call is for.
+//
+// A process may hold several: libnccl.so.2 once by way of a framework and once by dlopen, or inside frameworks that
+// link it statically and still export it. Each has state of its own (open groups above all), so a call that reaches
+// another copy than the one it would have reached without us ends in a hang. Therefore:
+//   * a call of an exported name goes where the loader would have bound that call site without us: to the first
+//     definition behind us in the global scope, else to one in the scope of the calling object;
+//   * what dlsym found is answered with a wrapper bound to the copy that holds it (nccl_wrappers.cpp);
+//   * NCCL's calls of its own public functions, which we preempt, return to that NCCL.
+// Where a call site is bound is looked up once and remembered by its return address, in a table that is read with one
+// load. Nothing is ever removed: a copy's slot stays its own, and the tables are static.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/preload/nccl_functions.h"
+
+namespace orrery::preload {
+
+// Calls by exported name of further ones are refused; what dlsym finds in them is left alone.
+inline constexpr uint32_t kMaxNcclCopies = 8;
+
+struct alignas(512) NcclCopy {
+  const void* base;                 // first byte of the object that defines it; null: a free slot, or no copy at all
+  void* functions[kNcclFunctions];  // by NcclFunction; null: not asked for yet, 1: the copy lacks it
+
+  // Null when the copy lacks it.
+  template <NcclFunction kFunction>
+  NcclType<kFunction>* get() {
+    return reinterpret_cast<NcclType<kFunction>*>(find(kFunction));
+  }
+  void* find(NcclFunction function) {
+    void* known = __atomic_load_n(&functions[function], __ATOMIC_RELAXED);
+    return reinterpret_cast<uintptr_t>(known) > kLacking ? known : find_slow(function);
+  }
+  uint32_t number() const;
+
+  static constexpr uintptr_t kLacking = 1;
+
+ private:
+  void* find_slow(NcclFunction function);
+};
+static_assert(sizeof(NcclCopy) == 512);
+
+extern NcclCopy nccl_copies[kMaxNcclCopies];
+// What calls get when there is no NCCL: it lacks everything.
+extern NcclCopy no_nccl;
+
+inline uint32_t NcclCopy::number() const {
+  return static_cast<uint32_t>(this - nccl_copies);
+}
+
+// Slots are filled in order.
+inline bool several_nccl_copies() {
+  return __atomic_load_n(&nccl_copies[1].base, __ATOMIC_RELAXED) != nullptr;
+}
+
+// Return address (56 bits, which all user space has) and number of the copy (8 bits), in one word so that it is never
+// seen half written.
+inline constexpr uint32_t kCallSites = 1024;
+extern uint64_t nccl_call_sites[kCallSites];
+
+NcclCopy& nccl_copy_at_slow(const void* call_site, NcclFunction function);
+
+// Where the loader would have bound the call of `function` that returns to `call_site`.
+inline NcclCopy& nccl_copy_at(const void* call_site, NcclFunction function) {
+  const auto address = reinterpret_cast<uint64_t>(call_site);
+  const uint64_t entry = __atomic_load_n(&nccl_call_sites[(address ^ (address >> 10)) % kCallSites], __ATOMIC_RELAXED);
+  if (entry >> 8 == address) [[likely]]
+    return nccl_copies[entry & 0xff];
+  return nccl_copy_at_slow(call_site, function);
+}
+
+// The copy that `real`, found by the loader for `function`, belongs to; null when it can't be told or there are too
+// many. Neither allocates nor takes a lock but the loader's.
+NcclCopy* nccl_copy_with(NcclFunction function, void* real);
+
+}  // namespace orrery::preload

@@ -1,0 +1,133 @@
+// The wrappers themselves, made from the rows of nccl_functions.inc: for each function the exported one, and for what
+// dlsym finds one bound to each of the first copies of NCCL.
+#include "agent/preload/forward.h"
+#include "agent/preload/hook_names.h"
+#include "agent/preload/nccl_layer.h"
+
+namespace orrery::preload {
+namespace {
+
+constexpr uint32_t kBoundCopies = 4;  // dlsym's answers for any further copy are left alone
+static_assert(kBoundCopies <= kMaxNcclCopies);
+
+// The hot path: inline in every wrapper; without an agent it ends in a jump to NCCL.
+template <NcclFunction kFunction, typename... Arguments>
+__attribute__((always_inline)) inline ncclResult_t traced(NcclCopy& copy, const Operation& operation, ncclComm_t comm,
+                                                          Arguments... arguments) {
+  auto* function = copy.get<kFunction>();
+  if (function == nullptr) [[unlikely]]
+    return missing(kFunction);
+  const uint32_t state = arm();
+  if (state != kAttached) {
+    if (state == kSeeking) tick_sometimes(thread_state.calls_to_tick);
+    return function(arguments...);
+  }
+  NcclCall call(copy);
+  if (call.outermost()) note_collective(operation, comm, copy);
+  return function(arguments...);
+}
+
+template <NcclFunction kFunction, typename... Arguments>
+ncclResult_t forwarded(NcclCopy& copy, Arguments... arguments) {
+  auto* function = copy.get<kFunction>();
+  if (function == nullptr) return missing(kFunction);
+  NcclCall call(copy);
+  return function(arguments...);
+}
+
+// A group that was opened in one copy only can be ended nowhere else, whatever the call site says: a function that
+// ends with the call leaves its caller's return address.
+NcclCopy& copy_with_open_group(NcclCopy& by_call_site, NcclFunction function) {
+  const auto& groups = thread_state.groups;
+  if (groups[by_call_site.number()].level != 0) return by_call_site;
+  NcclCopy* open = nullptr;
+  for (uint32_t i = 0; i < kMaxNcclCopies; ++i) {
+    if (groups[i].level == 0) continue;
+    if (open != nullptr) return by_call_site;
+    open = &nccl_copies[i];
+  }
+  return open != nullptr && open->find(function) != nullptr ? *open : by_call_site;
+}
+
+// With several copies a communicator goes to the copy that made it, and a call of NCCL's own to the copy that is at
+// work. A library that lays itself over NCCL as we do is a copy that makes no communicators: it keeps its calls.
+__attribute__((noinline)) NcclCopy& choose_copy_slow(NcclCopy& by_call_site, ncclComm_t handle, NcclFunction function) {
+  if (&by_call_site == &no_nccl) return by_call_site;
+  const Thread& self = thread_state;
+  if (self.depth != 0) {
+    NcclCopy& at_work = nccl_copies[self.copy];
+    return at_work.find(function) != nullptr ? at_work : by_call_site;
+  }
+  if (function == kGroupEnd || function == kGroupSimulateEnd) return copy_with_open_group(by_call_site, function);
+  const Comm* comm = handle != nullptr ? find_comm(handle) : nullptr;
+  if (comm == nullptr || by_call_site.find(kCommInitRank) == nullptr) return by_call_site;
+  NcclCopy& maker = nccl_copies[comm->copy];
+  return maker.find(function) != nullptr ? maker : by_call_site;
+}
+
+__attribute__((always_inline)) inline NcclCopy& copy_for(const void* call_site, ncclComm_t comm,
+                                                         NcclFunction function) {
+  NcclCopy& copy = nccl_copy_at(call_site, function);
+  return several_nccl_copies() ? choose_copy_slow(copy, comm, function) : copy;
+}
+
+void* wrapper_for(NcclFunction function, void* real, void* exported, void* const (&bound)[kBoundCopies]) {
+  if (real == exported) return real;
+  const NcclCopy* copy = nccl_copy_with(function, real);
+  return copy != nullptr && copy->number() < kBoundCopies ? bound[copy->number()] : real;
+}
+
+}  // namespace
+
+ncclResult_t missing(NcclFunction function) {
+  static uint32_t said = 0;
+  if (__atomic_exchange_n(&said, 1u, __ATOMIC_RELAXED) == 0)
+    say_always("no NCCL or RCCL library that has this function is loaded, so it returns ncclInvalidUsage: ",
+               kNcclNames[function]);
+  return kNcclInvalidUsage;
+}
+
+}  // namespace orrery::preload
+
+using namespace orrery::preload;
+
+#define NCCL_LIST(...) __VA_OPT__(, ) __VA_ARGS__
+#define WRAPPER(result, name, communicator, parameters, body)                                                     \
+  template <uint32_t kCopy>                                                                                       \
+  static result bound_##name parameters {                                                                         \
+    NcclCopy& copy = nccl_copies[kCopy];                                                                          \
+    return body;                                                                                                  \
+  }                                                                                                               \
+  ORRERY_EXPORT result nccl##name parameters {                                                                    \
+    NcclCopy& copy = copy_for(__builtin_extract_return_addr(__builtin_return_address(0)), communicator, k##name); \
+    return body;                                                                                                  \
+  }                                                                                                               \
+  static void* wrapper_for_##name(void* real) {                                                                   \
+    void* const bound[kBoundCopies] = {                                                                           \
+        reinterpret_cast<void*>(&bound_##name<0>), reinterpret_cast<void*>(&bound_##name<1>),                     \
+        reinterpret_cast<void*>(&bound_##name<2>), reinterpret_cast<void*>(&bound_##name<3>)};                    \
+    return wrapper_for(k##name, real, reinterpret_cast<void*>(&nccl##name), bound);                               \
+  }
+#define COLLECTIVE(name, parameters, arguments, ...) \
+  WRAPPER(ncclResult_t, name, comm, parameters, traced<k##name>(copy, {__VA_ARGS__}, comm NCCL_LIST arguments))
+#define FORWARD(name, communicator, parameters, arguments) \
+  WRAPPER(ncclResult_t, name, communicator, parameters, forwarded<k##name>(copy NCCL_LIST arguments))
+#define OWN(result, name, communicator, parameters, arguments) \
+  WRAPPER(result, name, communicator, parameters, NcclBody<k##name>::run(copy NCCL_LIST arguments))
+#include "agent/preload/nccl_functions.inc"
+#undef WRAPPER
+#undef NCCL_LIST
+
+namespace orrery::preload {
+
+HookTable nccl_hook_table() {
+#define COLLECTIVE(name, parameters, arguments, ...) {kNcclNames[k##name], nullptr, wrapper_for_##name},
+#define FORWARD(name, communicator, parameters, arguments) {kNcclNames[k##name], nullptr, wrapper_for_##name},
+#define OWN(result, name, communicator, parameters, arguments) {kNcclNames[k##name], nullptr, wrapper_for_##name},
+  static constexpr HookedName kHooked[] = {
+#include "agent/preload/nccl_functions.inc"
+  };
+  return {kHooked, kNcclFunctions};
+}
+
+}  // namespace orrery::preload
