@@ -76,7 +76,7 @@ struct Topology {
 // What a topology may hold. The lab makes ports into network interfaces, hence the length of their names.
 inline constexpr size_t kMaxSwitches = 8192;
 inline constexpr size_t kMaxHosts = 131'072;
-inline constexpr size_t kMaxSwitchPorts = 64;
+inline constexpr size_t kMaxSwitchPorts = 1024;  // a driver may take fewer
 inline constexpr size_t kMaxHostNics = 64;
 inline constexpr size_t kMaxNodeNameBytes = 63;
 inline constexpr size_t kMaxPortNameBytes = 15;

@@ -330,12 +330,12 @@ TEST_CASE("a topology that came from no file is held to the same rules") {
         std::string::npos);
 }
 
-TEST_CASE("a switch of 65 ports is one too many") {
+TEST_CASE("a switch of 1025 ports is one too many") {
   std::string ports = "ports: [";
-  for (int i = 1; i <= 65; ++i) ports += fmt::format("{}{{name: p{}}}", i == 1 ? "" : ", ", i);
+  for (int i = 1; i <= 1025; ++i) ports += fmt::format("{}{{name: p{}}}", i == 1 ? "" : ", ", i);
   const auto lines = mistakes_in(replaced("ports: [{name: p1}, {name: p2}, {name: p3}]", ports + "]"));
   REQUIRE(lines.size() == 1);
-  CHECK(lines[0] == "f.yaml:9: switches[leaf1].ports: 65 of them; a node has 1 to 64");
+  CHECK(lines[0] == "f.yaml:9: switches[leaf1].ports: 1025 of them; a node has 1 to 1024");
 }
 
 TEST_CASE("planes that never meet are good when every pair of hosts shares one") {
@@ -441,8 +441,8 @@ TEST_CASE("a shape that cannot be built is refused with what to take instead") {
   };
   CHECK(refusal({.hosts = 18}) == "18 hosts do not divide evenly over 4 leaves; take 16 or 20");
   CHECK(refusal({.leaves = 0}).find("at least one leaf") != std::string::npos);
-  CHECK(refusal({.leaves = 65, .hosts = 65}).find("at most 64") != std::string::npos);
-  CHECK(refusal({.leaves = 1, .spines = 4, .hosts = 64}).find("take more leaves") != std::string::npos);
+  CHECK(refusal({.leaves = 1025, .hosts = 1025}).find("at most 1024") != std::string::npos);
+  CHECK(refusal({.leaves = 1, .spines = 4, .hosts = 1024}).find("take more leaves") != std::string::npos);
   CHECK(refusal({.rate_bps = 1}).find("1 bit/s is out of range") != std::string::npos);
   CHECK(refusal({.queue_bytes = 100}).find("cannot hold one packet") != std::string::npos);
   CHECK(refusal({.hosts = 0xffffffff}).find("divide") != std::string::npos);

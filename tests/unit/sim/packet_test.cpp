@@ -1,0 +1,153 @@
+// The packet engine against arithmetic that can be done by hand (sources: facts of public simulators' exact checks).
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "tests/unit/sim/fixtures.h"
+
+namespace orrery::sim {
+namespace {
+
+const fabric::Path& first_path(const fabric::Graph& graph, uint32_t src, uint32_t dst) {
+  static fabric::Path path;
+  path = graph.paths(graph.nics()[src], graph.nics()[dst]).front();
+  return path;
+}
+
+// All of `sources` send `bytes` to host 0.
+Program incast(const fabric::Graph& graph, const std::vector<uint32_t>& sources, uint64_t bytes) {
+  ProgramBuilder builder(graph);
+  for (const uint32_t source : sources)
+    builder.add_send_step(builder.add_message(builder.add_qp(source, 0, first_path(graph, source, 0)), bytes));
+  return builder.build().value();
+}
+
+}  // namespace
+
+TEST_CASE("data hops are packets times links, exactly") {
+  const auto graph = leaf_spine(4, 4, 16);
+  const auto to = random_derangement(16, 7);
+  const uint64_t bytes = 8'388'608;
+  uint64_t expected = 0;
+  const Program program = permutation(graph, to, bytes, 1);
+  for (const QueuePair& qp : program.qps)
+    for (const uint32_t link : program.paths[qp.path].links) expected += link != kNone ? (bytes + 3'999) / 4'000 : 0;
+  const PacketResult result = run_packets(graph, program, plain_config());
+  CHECK(result.totals.data_hops == expected);
+  CHECK(result.totals.hops == 2 * expected);  // an ACK for each
+  CHECK(result.totals.delivered_bytes == 16 * bytes);
+  CHECK(result.totals.drops == 0);
+}
+
+TEST_CASE("alone, a flow takes its serialization, plus one packet and one propagation a link") {
+  const auto graph = leaf_spine(2, 2, 4);
+  for (const uint64_t packets : {1u, 2u, 100u}) {
+    const Program program = incast(graph, {2}, packets * 4'000);
+    const PacketResult result = run_packets(graph, program, plain_config());
+    CHECK(result.delivered_at[0] == 4 * (kPerUs + kFullPacket) + (packets - 1) * kFullPacket);
+  }
+}
+
+TEST_CASE("a short last packet waits behind the full one before it at every hop") {
+  const auto graph = leaf_spine(2, 2, 4);
+  const Program program = incast(graph, {2}, 3 * 4'000 + 1'000);
+  const PacketResult result = run_packets(graph, program, plain_config());
+  CHECK(result.delivered_at[0] == 4 * kPerUs + (3 + 3) * kFullPacket + (1'000 + 64) * 80);
+}
+
+TEST_CASE("cut-through forwards a packet when its header has come") {
+  const auto graph = leaf_spine(2, 2, 4);
+  PacketConfig config = plain_config();
+  config.switches.cut_through = true;
+  const PacketResult result = run_packets(graph, incast(graph, {2}, 4'000), config);
+  CHECK(result.delivered_at[0] == 4 * kPerUs + 3 * kControlPacket + kFullPacket);
+}
+
+TEST_CASE("k flows into one link end at k times the time of one") {
+  const auto graph = leaf_spine(1, 1, 8);
+  for (uint32_t k = 1; k <= 6; ++k) {
+    std::vector<uint32_t> sources(k);
+    std::iota(sources.begin(), sources.end(), 1u);
+    const uint64_t packets = 500;
+    const PacketResult result = run_packets(graph, incast(graph, sources, packets * 4'000), plain_config());
+    CHECK(result.end == 2 * kPerUs + kFullPacket + k * packets * kFullPacket);
+    CHECK(result.totals.drops == 0);
+  }
+}
+
+TEST_CASE("an incast loses nothing with flow control, and recovers by going back without") {
+  const auto graph = leaf_spine(4, 4, 16);
+  std::vector<uint32_t> sources(15);
+  std::iota(sources.begin(), sources.end(), 1u);
+  PacketConfig config = plain_config();
+  config.switches.port_limit_bytes = 200'000;
+  config.pfc.enabled = GENERATE(true, false);
+  const PacketResult result = run_packets(graph, incast(graph, sources, 2'000'000), config);
+  CHECK(result.totals.delivered_messages == 15);
+  CHECK(result.totals.delivered_bytes == 15 * 2'000'000);
+  CHECK((result.totals.drops == 0) == config.pfc.enabled);
+  CHECK((result.totals.pauses > 0) == config.pfc.enabled);
+  CHECK((result.totals.retransmitted > 0) == !config.pfc.enabled);
+}
+
+TEST_CASE("the number of threads changes nothing") {
+  const auto graph = leaf_spine(8, 4, 64);
+  const Program program = permutation(graph, random_derangement(64, 3), 1'000'000, 5);
+  PacketConfig config;
+  config.ecn.kmin_bytes = 20'000;
+  config.ecn.kmax_bytes = 200'000;
+  config.pfc.xoff_bytes = 100'000;
+  config.pfc.xon_bytes = 90'000;
+  const PacketResult alone = run_packets(graph, program, config);
+  CHECK(alone.totals.marks > 0);
+  CHECK(alone.totals.pauses > 0);
+  for (const uint32_t threads : {2u, 3u}) {
+    config.threads = threads;
+    const PacketResult together = run_packets(graph, program, config);
+    CHECK(together.delivered_at == alone.delivered_at);
+    CHECK(together.step_done_at == alone.step_done_at);
+    CHECK(together.totals.hops == alone.totals.hops);
+    CHECK(together.totals.marks == alone.totals.marks);
+    CHECK(together.totals.pauses == alone.totals.pauses);
+    for (size_t link = 0; link < alone.links.size(); ++link)
+      CHECK(together.links[link].max_queued_bytes == alone.links[link].max_queued_bytes);
+  }
+}
+
+TEST_CASE("steps release messages in turn: a chain around a ring") {
+  const auto graph = leaf_spine(1, 1, 4);
+  ProgramBuilder builder(graph);
+  std::vector<uint32_t> messages;
+  for (uint32_t host = 0; host < 4; ++host)
+    messages.push_back(
+        builder.add_message(builder.add_qp(host, (host + 1) % 4, first_path(graph, host, (host + 1) % 4)), 4'000));
+  builder.add_send_step(messages[0], 7);
+  for (uint32_t host = 1; host < 4; ++host)
+    builder.after_delivered(messages[host - 1],
+                            builder.add_send_step(messages[host], 10'000));  // longer than the ACK before it
+  const uint32_t end = builder.add_step(3, 11);
+  builder.after_acknowledged(messages[3], end);
+  const PacketResult result = run_packets(graph, builder.build().value(), plain_config());
+  const Time one = 2 * (kPerUs + kFullPacket);
+  CHECK(result.delivered_at[0] == 7 + one);
+  CHECK(result.delivered_at[3] == 7 + 3 * 10'000 + 4 * one);
+  CHECK(result.step_done_at[end] == result.delivered_at[3] + 2 * (kPerUs + kControlPacket) + 11);
+}
+
+TEST_CASE("the rates that DCQCN sets share a link fairly and fill it") {
+  const auto graph = leaf_spine(1, 1, 8);
+  const uint32_t senders = GENERATE(2u, 4u);
+  std::vector<uint32_t> sources(senders);
+  std::iota(sources.begin(), sources.end(), 1u);
+  const uint64_t bytes = 100'000'000;
+  PacketConfig config;
+  config.dcqcn.additive_bps = 1e9;
+  const PacketResult result = run_packets(graph, incast(graph, sources, bytes), config);
+  CHECK(result.totals.cnps > 0);
+  CHECK(result.totals.drops == 0);
+  const auto ideal = static_cast<double>(senders * bytes * 80);
+  CHECK(static_cast<double>(result.end) < 1.25 * ideal);
+  const auto [first, last] = std::minmax_element(result.delivered_at.begin(), result.delivered_at.end());
+  CHECK(static_cast<double>(*first) > 0.6 * static_cast<double>(*last));
+}
+
+}  // namespace orrery::sim

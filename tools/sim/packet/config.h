@@ -1,0 +1,74 @@
+// Every number of the packet model, with the value a 100 Gb/s RoCE fabric would be set to.
+#pragma once
+
+#include <cstdint>
+
+#include "tools/sim/packet/types.h"
+
+namespace orrery::sim {
+
+// DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015), names as there.
+struct Dcqcn {
+  bool enabled = true;
+  double g = 1.0 / 256;
+  Time cnp_interval = 50 * kPerUs;     // a receiver sends at most one CNP per QP and interval
+  Time alpha_timer = 55 * kPerUs;      // alpha decays after as long without a CNP
+  Time rate_timer = 55 * kPerUs;       // T
+  uint64_t byte_counter = 10'000'000;  // B
+  uint32_t fast_recovery = 5;          // F
+  double additive_bps = 40e6;          // R_AI
+  double hyper_bps = 200e6;            // R_HAI
+  double minimum_bps = 40e6;
+};
+
+// RED marking at enqueue.
+struct Ecn {
+  bool enabled = true;
+  uint64_t kmin_bytes = 400'000;
+  uint64_t kmax_bytes = 1'600'000;
+  double pmax = 0.2;
+};
+
+// Priority flow control, per ingress port and priority.
+struct Pfc {
+  bool enabled = true;
+  uint64_t xoff_bytes = 400'000;
+  uint64_t xon_bytes = 380'000;
+  uint64_t headroom_bytes = 250'000;  // what may still come after xoff: beyond it packets are dropped
+};
+
+enum class Recovery : uint8_t { kGoBackN, kSelectiveRepeat };
+
+struct Transport {
+  uint32_t payload_bytes = 4'000;
+  uint32_t header_bytes = 64;   // Ethernet, IP, UDP, BTH, ICRC, FCS, preamble and gap
+  uint32_t control_bytes = 64;  // ACK, NAK, CNP
+  uint32_t ack_every = 1;       // packets; the last of a message is always acknowledged
+  uint64_t window_bytes = 0;    // unacknowledged bytes per QP; 0: no limit
+  Recovery recovery = Recovery::kGoBackN;
+  Time retransmit_timeout = 4 * kPerMs;
+};
+
+struct SwitchModel {
+  bool cut_through = false;
+  uint64_t buffer_bytes = 32'000'000;  // shared by the ports of a switch
+  uint64_t port_limit_bytes = 0;       // per egress queue; 0: the topology's queue_bytes
+  Time forwarding_delay = 0;
+};
+
+struct PacketConfig {
+  Transport transport;
+  SwitchModel switches;
+  Ecn ecn;
+  Pfc pfc;
+  Dcqcn dcqcn;
+  Time propagation = 1 * kPerUs;  // of every link
+  uint64_t seed = 1;
+  uint32_t threads = 1;
+};
+
+inline constexpr uint8_t kDataPriority = 0;
+inline constexpr uint8_t kControlPriority = 1;  // ACKs and CNPs: strictly first, never paused
+inline constexpr uint8_t kPriorities = 2;
+
+}  // namespace orrery::sim

@@ -1,0 +1,234 @@
+// Hosts: network interfaces, reliable queue pairs, messages and steps.
+#include <algorithm>
+
+#include "tools/sim/packet/domain.h"
+
+namespace orrery::sim {
+
+namespace {
+constexpr uint32_t kRetransmitTimer = 2;
+}
+
+void Domain::deliver(uint32_t host, const Packet& packet) {
+  switch (packet.kind()) {
+    case PacketKind::kData:
+      return deliver_data(host, packet);
+    case PacketKind::kAck:
+      return deliver_ack(packet);
+    case PacketKind::kNak:
+      return deliver_nak(packet);
+    case PacketKind::kCnp:
+      return cut_rate(packet.qp);
+  }
+}
+
+void Domain::deliver_data(uint32_t host, const Packet& packet) {
+  QpReceiver& qp = world_.receivers[packet.qp];
+  if (packet.marked() && config_.dcqcn.enabled && now_ >= qp.next_cnp) {
+    qp.next_cnp = now_ + config_.dcqcn.cnp_interval;
+    ++counters_.cnps;
+    send_control(packet.qp, PacketKind::kCnp, 0);
+  }
+  if (packet.psn != qp.expected_psn) {
+    const bool gap = packet.psn > qp.expected_psn;
+    if (gap && qp.nak_sent) return;  // already said
+    qp.nak_sent = gap;
+    send_control(packet.qp, gap ? PacketKind::kNak : PacketKind::kAck, qp.expected_psn);
+    return kick(host);
+  }
+  ++qp.expected_psn;
+  qp.nak_sent = false;
+  counters_.delivered_bytes += packet.bytes - config_.transport.header_bytes;
+  MessageState& message = world_.messages[qp.receiving];
+  const bool last = qp.expected_psn == message.first_psn + message.packets;
+  if (++qp.unacknowledged >= config_.transport.ack_every || last) {
+    qp.unacknowledged = 0;
+    send_control(packet.qp, PacketKind::kAck, qp.expected_psn);
+  }
+  if (last) {
+    ++qp.receiving;
+    message.delivered_at = now_;
+    ++counters_.delivered_messages;
+    complete(world_.program.messages[message.message].on_delivered);
+  }
+  kick(host);
+}
+
+void Domain::deliver_ack(const Packet& packet) {
+  acknowledge(packet.qp, packet.psn);
+  if (make_ready(packet.qp)) kick(world_.program.qps[packet.qp].src);
+}
+
+void Domain::deliver_nak(const Packet& packet) {
+  acknowledge(packet.qp, packet.psn);
+  rewind(packet.qp, packet.psn);
+  if (make_ready(packet.qp)) kick(world_.program.qps[packet.qp].src);
+}
+
+void Domain::acknowledge(uint32_t id, uint32_t psn) {
+  QpSender& qp = world_.senders[id];
+  if (psn <= qp.acked_psn) return;
+  qp.acked_psn = psn;
+  if (qp.next_psn < psn) qp.next_psn = psn;  // it had rewound too far
+  qp.retransmit_at = psn == qp.next_psn ? kNever : now_ + config_.transport.retransmit_timeout;
+  const QueuePair& pair = world_.program.qps[id];
+  while (qp.acked < pair.first_message + pair.message_count) {
+    const MessageState& message = world_.messages[qp.acked];
+    if (psn < message.first_psn + message.packets) break;
+    ++qp.acked;
+    complete(world_.program.messages[message.message].on_acknowledged);
+  }
+  qp.sending = std::max(qp.sending, qp.acked);
+}
+
+void Domain::rewind(uint32_t id, uint32_t psn) {
+  QpSender& qp = world_.senders[id];
+  if (psn >= qp.next_psn) return;
+  counters_.retransmitted += qp.next_psn - psn;
+  qp.next_psn = psn;
+  qp.sending = qp.acked;
+}
+
+// Control packets need no turn: they go before data.
+void Domain::send_control(uint32_t qp, PacketKind kind, uint32_t psn) {
+  const QueuePair& pair = world_.program.qps[qp];
+  Packet packet;
+  packet.qp = qp;
+  packet.psn = psn;
+  packet.path = pair.reverse_path;
+  packet.bytes = static_cast<uint16_t>(config_.transport.control_bytes);
+  packet.tag = Packet::make_tag(kind, kControlPriority);
+  world_.ports[world_.wires.uplink_of[pair.dst]].control.push(packet);
+}
+
+bool Domain::may_send(uint32_t id) const {
+  const QpSender& qp = world_.senders[id];
+  if (qp.next_psn >= qp.posted_psn) return false;
+  const uint64_t window = config_.transport.window_bytes;
+  return window == 0 || uint64_t{qp.next_psn - qp.acked_psn} * config_.transport.payload_bytes < window;
+}
+
+// True when the queue pair has been put in its NIC's turn; when it must wait for its pace, an event will do it.
+bool Domain::make_ready(uint32_t id) {
+  QpSender& qp = world_.senders[id];
+  if (qp.in_ready || !may_send(id)) return false;
+  qp.in_ready = true;
+  if (qp.next_send > now_) {
+    events_.push_any(qp.next_send, Event::make_key(EventKind::kSend, id));
+    return false;
+  }
+  enlist(id);
+  return true;
+}
+
+void Domain::enlist(uint32_t id) {
+  Nic& nic = world_.nics[world_.program.qps[id].src];
+  world_.senders[id].next_ready = kNone;
+  if (nic.last_ready == kNone)
+    nic.first_ready = id;
+  else
+    world_.senders[nic.last_ready].next_ready = id;
+  nic.last_ready = id;
+}
+
+void Domain::kick(uint32_t host) {
+  const uint32_t link = world_.wires.uplink_of[host];
+  Port& port = world_.ports[link];
+  if (port.wake_pending) return;
+  if (now_ < port.busy_until) {
+    if (!port.control.empty() || world_.nics[host].first_ready != kNone) ensure_wake(link, port);
+    return;
+  }
+  wake_host(link, port, world_.wires.wires[link]);
+}
+
+void Domain::wake_host(uint32_t link, Port& port, const Wire& wire) {
+  const Nic& nic = world_.nics[wire.from_host];
+  const bool data_waits = nic.first_ready != kNone && !port.data_paused;
+  if (!port.control.empty()) {
+    const Packet packet = port.control.pop();
+    return transmit(link, port, wire, packet, !port.control.empty() || data_waits);
+  }
+  if (!data_waits) return;
+  const Packet packet = next_data(wire.from_host);
+  transmit(link, port, wire, packet, nic.first_ready != kNone);
+}
+
+Packet Domain::next_data(uint32_t host) {
+  Nic& nic = world_.nics[host];
+  const uint32_t id = nic.first_ready;
+  QpSender& qp = world_.senders[id];
+  nic.first_ready = qp.next_ready;
+  if (nic.first_ready == kNone) nic.last_ready = kNone;
+  qp.in_ready = false;
+  const MessageState* message = &world_.messages[qp.sending];
+  while (qp.next_psn >= message->first_psn + message->packets) message = &world_.messages[++qp.sending];
+  const bool last = qp.next_psn + 1 == message->first_psn + message->packets;
+  Packet packet;
+  packet.qp = id;
+  packet.psn = qp.next_psn++;
+  packet.path = qp.path;
+  packet.bytes = static_cast<uint16_t>((last ? message->last_payload_bytes : config_.transport.payload_bytes) +
+                                       config_.transport.header_bytes);
+  packet.tag = Packet::make_tag(PacketKind::kData, kDataPriority);
+  after_send(id, packet);
+  return packet;
+}
+
+void Domain::after_send(uint32_t id, const Packet& packet) {
+  QpSender& qp = world_.senders[id];
+  if (qp.retransmit_at == kNever) {
+    qp.retransmit_at = now_ + config_.transport.retransmit_timeout;
+    arm_retransmit(id);
+  }
+  if (qp.rate_bps > 0) {
+    qp.next_send = std::max(qp.next_send, now_) + static_cast<Time>(packet.bytes * 8e12 / qp.rate_bps);
+    if (config_.dcqcn.enabled) count_bytes(id, packet.bytes);
+  }
+  make_ready(id);
+}
+
+void Domain::arm_retransmit(uint32_t id) {
+  QpSender& qp = world_.senders[id];
+  if (qp.timer_pending || qp.retransmit_at == kNever) return;
+  qp.timer_pending = true;
+  events_.push_any(qp.retransmit_at, Event::make_key(EventKind::kTimer, id, kRetransmitTimer));
+}
+
+void Domain::complete(const Successors& successors) {
+  for (uint32_t i = 0; i < successors.count; ++i) {
+    const uint32_t step = world_.program.successors[successors.first + i];
+    if (--world_.steps[step].pending == 0) step_ready(step);
+  }
+}
+
+void Domain::step_ready(uint32_t step) {
+  const Time delay = world_.program.steps[step].delay;
+  if (delay == 0) return finish_step(step);
+  events_.push_any(now_ + delay, Event::make_key(EventKind::kStep, step));
+}
+
+void Domain::finish_step(uint32_t step) {
+  world_.steps[step].done_at = now_;
+  const Step& part = world_.program.steps[step];
+  if (part.message != kNone) release_message(part.message);
+  complete(part.successors);
+}
+
+void Domain::release_message(uint32_t message) {
+  MessageState& state = world_.messages[world_.message_position[message]];
+  state.released = true;
+  state.released_at = now_;
+  const uint32_t id = world_.program.messages[message].qp;
+  const QueuePair& pair = world_.program.qps[id];
+  QpSender& qp = world_.senders[id];
+  while (qp.posted_messages < pair.message_count) {
+    const MessageState& next = world_.messages[pair.first_message + qp.posted_messages];
+    if (!next.released) break;
+    qp.posted_psn = next.first_psn + next.packets;
+    ++qp.posted_messages;
+  }
+  if (make_ready(id)) kick(pair.src);
+}
+
+}  // namespace orrery::sim

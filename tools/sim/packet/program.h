@@ -1,0 +1,55 @@
+// What is to be simulated: queue pairs with their paths, messages, and the steps that release messages.
+//
+// A step waits for `pending` things, then for `delay`, then does its part: it releases a message, or is itself the end
+// of a computation; then it counts down its successors. Every successor of a step is on the step's own host, every
+// successor of a delivered message on the receiving host, of an acknowledged one on the sending host: no host knows
+// what another does but by packets. Plain arrays and indices; immutable while it runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/sim/packet/types.h"
+
+namespace orrery::sim {
+
+struct Successors {
+  uint32_t first = 0;  // into Program::successors
+  uint32_t count = 0;
+};
+
+struct Step {
+  uint32_t host = 0;
+  uint32_t pending = 0;  // how many completions it waits for; 0: starts at time 0
+  Time delay = 0;
+  uint32_t message = kNone;  // released when the step is done
+  Successors successors;
+};
+
+struct Message {
+  uint32_t qp = 0;
+  uint64_t bytes = 0;
+  Successors on_delivered;
+  Successors on_acknowledged;
+};
+
+struct QueuePair {
+  uint32_t src = 0;  // host indices
+  uint32_t dst = 0;
+  uint32_t path = kNone;          // of data
+  uint32_t reverse_path = kNone;  // of ACKs and CNPs
+  uint32_t first_message = 0;     // into Program::qp_messages: its messages, in the order they are sent
+  uint32_t message_count = 0;
+  uint64_t pace_bps = 0;  // 0: the NIC's rate
+};
+
+struct Program {
+  std::vector<QueuePair> qps;
+  std::vector<Message> messages;
+  std::vector<uint32_t> qp_messages;  // message indices, grouped by queue pair
+  std::vector<Step> steps;
+  std::vector<uint32_t> successors;  // step indices
+  std::vector<PathLinks> paths;
+};
+
+}  // namespace orrery::sim

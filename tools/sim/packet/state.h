@@ -1,0 +1,148 @@
+// What changes while a simulation runs. Every entry belongs to one node and so to one domain: domains share the arrays,
+// never an entry.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "tools/sim/packet/config.h"
+#include "tools/sim/packet/program.h"
+#include "tools/sim/packet/wires.h"
+
+namespace orrery::sim {
+
+// A queue of packets; grows, never shrinks.
+class PacketRing {
+ public:
+  PacketRing() = default;
+  PacketRing(const PacketRing&) = delete;
+  PacketRing& operator=(const PacketRing&) = delete;
+  ~PacketRing() { std::free(slots_); }
+
+  bool empty() const { return head_ == tail_; }
+  uint32_t size() const { return tail_ - head_; }
+  const Packet& front() const { return slots_[head_ & mask_]; }
+  void push(const Packet& packet) {
+    if (slots_ == nullptr || tail_ - head_ > mask_) grow();
+    slots_[tail_++ & mask_] = packet;
+  }
+  Packet pop() { return slots_[head_++ & mask_]; }
+  size_t bytes() const { return slots_ != nullptr ? (size_t{mask_} + 1) * sizeof(Packet) : 0; }
+
+ private:
+  void grow();
+  Packet* slots_ = nullptr;
+  uint32_t head_ = 0, tail_ = 0;
+  uint32_t mask_ = 0;
+};
+
+// An egress port: the transmitter of a link and the queues before it. First cache line: what every packet touches.
+struct alignas(64) Port {
+  Time busy_until = 0;
+  PacketRing data;
+  uint32_t queued_bytes[kPriorities] = {};
+  uint32_t random = 0;  // state of the marking's own generator
+  uint8_t wire_class = 0;
+  bool wake_pending = false;
+  bool data_paused = false;
+  bool down = false;
+  uint64_t sent_bytes = 0;
+
+  PacketRing control;
+  uint64_t max_queued_bytes = 0;
+  uint64_t drops = 0;
+  uint64_t marks = 0;
+  Time paused_since = 0;
+  Time paused_time = 0;
+};
+static_assert(sizeof(Port) == 128);
+
+// A switch's receiving side of a link, for PFC.
+struct Ingress {
+  uint32_t queued_bytes = 0;
+  bool pause_sent = false;
+};
+
+struct SwitchBuffer {
+  uint64_t used = 0;
+  uint64_t peak = 0;
+};
+
+struct Nic {
+  uint32_t first_ready = kNone, last_ready = kNone;  // queue pairs that may send now, in turn
+};
+
+struct QpSender {
+  uint32_t next_psn = 0;
+  uint32_t acked_psn = 0;
+  uint32_t posted_psn = 0;       // packets of released messages, all messages before them released too
+  uint32_t posted_messages = 0;  // of its own
+  uint32_t sending = 0;          // the message that holds next_psn; position in Program::qp_messages
+  uint32_t acked = 0;            // the first not wholly acknowledged; the same
+  uint32_t path = kNone;
+  uint32_t next_ready = kNone;
+  double rate_bps = 0;  // 0: as fast as the NIC
+  Time next_send = 0;
+  Time retransmit_at = kNever;  // the real deadline; the timer event may be earlier
+  bool in_ready = false;        // or waiting for next_send
+  bool timer_pending = false;
+};
+
+struct QpReceiver {
+  uint32_t expected_psn = 0;
+  uint32_t receiving = 0;  // the first not wholly delivered; position in Program::qp_messages
+  uint32_t unacknowledged = 0;
+  bool nak_sent = false;
+  Time next_cnp = 0;
+};
+
+// Reaction point of DCQCN; names as in the paper.
+struct RateControl {
+  double target_bps = 0;
+  double alpha = 1;
+  uint64_t bytes_since = 0;
+  uint32_t timer_stage = 0;
+  uint32_t byte_stage = 0;
+  Time last_cnp = kNever;
+  Time rate_due = kNever;
+};
+
+// In the order of Program::qp_messages: what a queue pair needs next lies next.
+struct MessageState {
+  uint32_t message = 0;  // index in Program::messages
+  uint32_t first_psn = 0;
+  uint32_t packets = 0;
+  uint32_t last_payload_bytes = 0;
+  bool released = false;
+  Time released_at = kNever;
+  Time delivered_at = kNever;
+};
+
+struct StepState {
+  uint32_t pending = 0;
+  Time done_at = kNever;
+};
+
+struct World {
+  const PacketConfig config;
+  const Program& program;
+  const Wires wires;
+  std::vector<uint32_t> domain_of_node;
+
+  std::unique_ptr<Port[]> ports;      // by link
+  std::vector<Ingress> ingress;       // by link
+  std::vector<SwitchBuffer> buffers;  // by node
+  std::vector<Nic> nics;              // by host
+  std::vector<QpSender> senders;
+  std::vector<QpReceiver> receivers;
+  std::vector<RateControl> rates;
+  std::vector<MessageState> messages;      // by position in Program::qp_messages
+  std::vector<uint32_t> message_position;  // by message
+  std::vector<StepState> steps;
+
+  World(const Program& program, Wires wires, const PacketConfig& config, std::vector<uint32_t> domain_of_node);
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,110 @@
+#include "tools/sim/workload/program_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+namespace orrery::sim {
+
+uint32_t ProgramBuilder::add_path(const fabric::Path& path) {
+  assert(path.size() <= kMaxPathLinks);
+  const auto [found, is_new] = paths_.try_emplace(path, static_cast<uint32_t>(path_links_.size()));
+  if (is_new) {
+    PathLinks links;
+    for (uint32_t i = 0; i < kMaxPathLinks; ++i) links.links[i] = i < path.size() ? path[i] : kNone;
+    path_links_.push_back(links);
+  }
+  return found->second;
+}
+
+uint32_t ProgramBuilder::add_qp(uint32_t src, uint32_t dst, const fabric::Path& path, uint64_t pace_bps) {
+  QueuePair qp;
+  qp.src = src;
+  qp.dst = dst;
+  qp.path = add_path(path);
+  qp.reverse_path = add_path(graph_.reversed(path));
+  qp.pace_bps = pace_bps;
+  qps_.push_back(qp);
+  return static_cast<uint32_t>(qps_.size() - 1);
+}
+
+uint32_t ProgramBuilder::add_message(uint32_t qp, uint64_t bytes) {
+  messages_.push_back({.qp = qp, .bytes = bytes, .on_delivered = {}, .on_acknowledged = {}});
+  return static_cast<uint32_t>(messages_.size() - 1);
+}
+
+uint32_t ProgramBuilder::add_send_step(uint32_t message, Time delay) {
+  const uint32_t step = add_step(qps_[messages_[message].qp].src, delay);
+  steps_[step].message = message;
+  return step;
+}
+
+uint32_t ProgramBuilder::add_step(uint32_t host, Time delay) {
+  steps_.push_back({.host = host, .pending = 0, .delay = delay, .message = kNone, .successors = {}});
+  return static_cast<uint32_t>(steps_.size() - 1);
+}
+
+void ProgramBuilder::after_step(uint32_t step, uint32_t then) {
+  after_step_.push_back({step, then});
+}
+void ProgramBuilder::after_delivered(uint32_t message, uint32_t then) {
+  after_delivered_.push_back({message, then});
+}
+void ProgramBuilder::after_acknowledged(uint32_t message, uint32_t then) {
+  after_acknowledged_.push_back({message, then});
+}
+
+std::vector<Successors> ProgramBuilder::place(const std::vector<Edge>& edges, size_t count, Program& program) {
+  std::vector<Successors> ranges(count);
+  for (const Edge& edge : edges) ++ranges[edge.from].count, ++steps_[edge.to].pending;
+  auto next = static_cast<uint32_t>(program.successors.size());
+  for (Successors& range : ranges) range.first = next, next += range.count;
+  program.successors.resize(next);
+  std::vector<uint32_t> used(count);
+  for (const Edge& edge : edges) program.successors[ranges[edge.from].first + used[edge.from]++] = edge.to;
+  return ranges;
+}
+
+Result<Program> ProgramBuilder::build() {
+  const auto misplaced = [&](const char* what, uint32_t from, uint32_t step, uint32_t host) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("step {} follows {} {}, which ends on host {}, but is on host {}: put a message between them", step,
+                    what, from, host, steps_[step].host)};
+  };
+  for (const Edge& e : after_step_)
+    if (steps_[e.from].host != steps_[e.to].host) return misplaced("step", e.from, e.to, steps_[e.from].host);
+  for (const Edge& e : after_delivered_)
+    if (const uint32_t host = qps_[messages_[e.from].qp].dst; host != steps_[e.to].host)
+      return misplaced("the delivery of message", e.from, e.to, host);
+  for (const Edge& e : after_acknowledged_)
+    if (const uint32_t host = qps_[messages_[e.from].qp].src; host != steps_[e.to].host)
+      return misplaced("the acknowledgement of message", e.from, e.to, host);
+  Program program;
+  for (Step& step : steps_) step.pending = 0;
+  const auto steps = place(after_step_, steps_.size(), program);
+  const auto delivered = place(after_delivered_, messages_.size(), program);
+  const auto acknowledged = place(after_acknowledged_, messages_.size(), program);
+  program.steps = steps_;
+  for (size_t i = 0; i < steps.size(); ++i) program.steps[i].successors = steps[i];
+  program.messages = messages_;
+  for (size_t i = 0; i < messages_.size(); ++i) {
+    program.messages[i].on_delivered = delivered[i];
+    program.messages[i].on_acknowledged = acknowledged[i];
+  }
+  program.qps = qps_;
+  program.qp_messages.resize(messages_.size());
+  for (const Message& message : messages_) ++program.qps[message.qp].message_count;
+  uint32_t next = 0;
+  for (QueuePair& qp : program.qps) qp.first_message = next, next += qp.message_count;
+  std::vector<uint32_t> used(qps_.size());
+  for (uint32_t m = 0; m < messages_.size(); ++m) {
+    const uint32_t qp = messages_[m].qp;
+    program.qp_messages[program.qps[qp].first_message + used[qp]++] = m;
+  }
+  program.paths = path_links_;
+  return program;
+}
+
+}  // namespace orrery::sim
