@@ -18,8 +18,10 @@ namespace orrery::hostnccl {
 struct PeerAddress {
   sockaddr_in data{};
   sockaddr_in monitor{};
+  uint32_t networks = 0;  // those it can use: see network.h
+  uint32_t reserved = 0;
 };
-static_assert(sizeof(PeerAddress) == 32);
+static_assert(sizeof(PeerAddress) == 40);
 
 struct PeerTable {
   uint64_t communicator_id = 0;

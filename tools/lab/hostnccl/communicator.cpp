@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "tools/lab/hostnccl/diagnostics.h"
+#include "tools/lab/hostnccl/network.h"
 #include "tools/lab/hostnccl/stream_order.h"
-#include "tools/lab/hostnccl/transport_tcp.h"
 
 namespace orrery::hostnccl {
 namespace {
@@ -39,13 +39,14 @@ struct Communicator::Endpoints {
   UniqueFd data;
   UniqueFd monitor;
 
-  static Result<Endpoints> open(const std::string& interface) {
+  static Result<Endpoints> open(const Settings& settings) {
     Endpoints endpoints;
-    ORRERY_ASSIGN(sockaddr_in local, choose_local_address(interface));
+    ORRERY_ASSIGN(sockaddr_in local, choose_local_address(settings.interface));
     local.sin_port = 0;
     endpoints.address = {local, local};
     ORRERY_ASSIGN(endpoints.data, listen_on(endpoints.address.data));
     ORRERY_ASSIGN(endpoints.monitor, listen_on(endpoints.address.monitor));
+    ORRERY_ASSIGN(endpoints.address.networks, usable_networks(settings, local));
     return endpoints;
   }
 };
@@ -61,7 +62,7 @@ Communicator::~Communicator() {
 
 Status Communicator::connect(const ncclUniqueId& id) {
   ORRERY_ASSIGN(const Settings settings, read_settings());
-  ORRERY_ASSIGN(Endpoints endpoints, Endpoints::open(settings.interface));
+  ORRERY_ASSIGN(Endpoints endpoints, Endpoints::open(settings));
   PeerTable table{.communicator_id = hash_id(id), .shared = settings.shared, .peers = {endpoints.address}};
   if (nranks_ > 1) {
     ORRERY_ASSIGN(table, exchange_addresses(id, rank_, nranks_, endpoints.address, settings));
@@ -71,13 +72,15 @@ Status Communicator::connect(const ncclUniqueId& id) {
 
 Status Communicator::start(PeerTable table, Endpoints endpoints) {
   ORRERY_ASSIGN(const Settings settings, read_settings());
+  ORRERY_ASSIGN(network_, agree_on_network(table));
+  if (table.shared.slice_bytes == 0) table.shared.slice_bytes = default_slice_bytes(network_);
   id_ = table.communicator_id;
   shared_ = table.shared;
   Proxy::Parts parts{.rank = rank_, .device = device_, .table = table};
   if (rank_ != 0) endpoints.monitor.reset();
   parts.monitor = std::make_unique<PeerMonitor>(rank_, table, std::move(endpoints.monitor), settings.peer_timeout);
-  parts.transport =
-      std::make_unique<TcpTransport>(rank_, std::move(table), std::move(endpoints.data), settings.peer_timeout);
+  ORRERY_ASSIGN(parts.transport,
+                make_transport(network_, rank_, std::move(table), std::move(endpoints.data), settings));
   ORRERY_ASSIGN(proxy_, Proxy::start(std::move(parts)));
   log_ready();
   return {};
@@ -89,8 +92,7 @@ void Communicator::log_ready() const {
   for (uint32_t channel = 0; nranks_ > 1 && channel < shared_.channels; ++channel) {
     const int next = (rank_ + 1) % nranks_;
     log_info(device_, "Channel " + channel_text(channel, shared_.channels) + " : " + std::to_string(rank_) + " -> " +
-                          std::to_string(next) + " [send] via NET/Socket/0, " + std::to_string(shared_.sockets) +
-                          " connections, at first use");
+                          std::to_string(next) + " [send] via " + network_text(network_, shared_) + ", at first use");
   }
   char text[160];
   std::snprintf(text, sizeof text, "comm %p rank %d nranks %d cudaDev %d busId 0 commId 0x%llx - Init COMPLETE",
@@ -104,7 +106,7 @@ Status Communicator::split(Communicator& parent, int color, int key, Communicato
   SplitRecord own{.color = color, .key = key};
   Endpoints endpoints;
   if (child) {
-    ORRERY_ASSIGN(endpoints, Endpoints::open(settings.interface));
+    ORRERY_ASSIGN(endpoints, Endpoints::open(settings));
     own.address = endpoints.address;
   }
   std::vector<SplitRecord> all(static_cast<size_t>(parent.nranks_));

@@ -70,6 +70,7 @@ class Communicator {
   uint64_t id_ = 0;
   uint64_t splits_ = 0;
   SharedSettings shared_;
+  uint32_t network_ = 0;  // see network.h
   std::atomic<ncclResult_t> set_up_state_{ncclInProgress};
   mutable std::mutex mutex_;
   std::string set_up_text_;                               // guarded by mutex_

@@ -18,8 +18,7 @@ class Message {
     body_ = {.data = data, .bytes = own_header_.count};
     auto& header = sends_ ? own_header_ : peer_header_;
     header_ = {.data = reinterpret_cast<uint8_t*>(&header), .bytes = sizeof header};
-    stream_.post(header_);
-    stream_.post(body_);
+    stream_.post(header_, body_);
   }
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;

@@ -99,6 +99,7 @@ void Proxy::run() {
     if (!stop_) wait_for_events();
   }
   if (orderly_ && failure() == ncclSuccess) {
+    parts_.transport->leave();
     parts_.monitor->say_goodbye();
   } else if (!orderly_) {
     fail({ErrorCode::kUnavailable, "the communicator was aborted"});
@@ -206,6 +207,7 @@ void Proxy::fail(const Error& error) {
     dropped.swap(queue_);
   }
   task_.reset();
+  parts_.transport->halt();  // before the callers may reuse their buffers
   if (!current_.operations.empty()) dropped.push_front(std::exchange(current_, {}));
   for (const auto& work : dropped) complete(work, code);
   {

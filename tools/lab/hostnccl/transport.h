@@ -1,6 +1,6 @@
 // What the ring and point-to-point engines need from a network: ordered streams of transfers between two ranks, moved
-// by one proxy thread. TCP implements it (transport_tcp.h); all calls come from the proxy thread that owns the
-// transport.
+// by one proxy thread. TCP (transport_tcp.h) and RDMA (transport_verbs.h) implement it; all calls come from the proxy
+// thread that owns the transport.
 #pragma once
 
 #include <poll.h>
@@ -40,6 +40,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual void post(Transfer& transfer) = 0;
+  // Two that both ends post together: they may travel as one message.
+  virtual void post(Transfer& first, Transfer& second) = 0;
   // Set once the peer cannot be reached any more; what was posted then never completes.
   virtual const std::optional<Error>& error() const = 0;
   virtual std::string peer_text() const = 0;  // "rank 3 (10.0.0.4:41234)"
@@ -57,6 +59,10 @@ class Transport {
   virtual Result<size_t> step(std::vector<pollfd>& extra, std::chrono::nanoseconds max_wait) = 0;
   // The peer of the first stream that failed.
   virtual std::optional<int> lost_peer() const = 0;
+  // All that was posted is done and nothing more will be: peers may forget this end without an error.
+  virtual void leave() {}
+  // Gives up at once: no memory of a transfer is touched any more. No other call follows but the destructor.
+  virtual void halt() {}
 };
 
 }  // namespace orrery::hostnccl

@@ -52,6 +52,10 @@ class TcpStream final : public Stream {
       next_lane_ = (next_lane_ + 1) % lanes_.size();
     }
   }
+  void post(Transfer& first, Transfer& second) override {
+    post(first);
+    post(second);
+  }
   const std::optional<Error>& error() const override { return error_; }
   std::string peer_text() const override {
     return "rank " + std::to_string(key_.peer) + " (" + to_text(address_) + ")";
