@@ -65,6 +65,7 @@ Comm* add_comm(void* handle, const Comm& values) {
     comm.nranks = values.nranks;
     comm.announced = values.announced;
     comm.copy = values.copy;
+    comm.profiled = values.profiled;
     comm.parent_id = values.parent_id;
     comm.nccl = values.nccl;
     comm.children = comm.nccl_children = comm.device_traffic = 0;
@@ -79,6 +80,18 @@ bool retire_comm(void* handle, Comm* values) {
   if (comm == nullptr) return false;
   *values = *comm;
   return __atomic_compare_exchange_n(&comm->handle, &handle, kRetired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+Comm* only_unprofiled_comm(uint32_t rank, uint32_t nranks) {
+  Comm* found = nullptr;
+  for (Comm& comm : comms) {
+    if (!in_use(handle_of(comm)) || comm.profiled != 0 || comm.rank != rank || comm.nranks == 0 ||
+        (nranks != 0 && comm.nranks != nranks))
+      continue;
+    if (found != nullptr) return nullptr;
+    found = &comm;
+  }
+  return found;
 }
 
 uint64_t last_collective_start(uint64_t comm_id, const Comm** where) {

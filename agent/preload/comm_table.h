@@ -17,6 +17,7 @@ struct alignas(64) Comm {
   uint32_t nranks;     // 0: NCCL would not say yet
   uint32_t announced;  // the attachment that knows this communicator
   uint32_t copy;       // number of the copy of NCCL that made it
+  uint32_t profiled;   // which profiler context tells of it too, 0: none (profiler_comms.h)
   uint64_t parent_id;
   NcclIdentity nccl;
   uint32_t children;        // so far: part of a child's identity
@@ -28,6 +29,8 @@ struct alignas(64) Comm {
 Comm* find_comm(void* handle);
 // Null when the table is full around the handle's place; then the communicator goes unrecorded.
 Comm* add_comm(void* handle, const Comm& values);
+// The communicator with this rank and size (0: any) that no profiler context tells of, when there is only one.
+Comm* only_unprofiled_comm(uint32_t rank, uint32_t nranks);
 // Forgets the handle. False when it was unknown; else *values is what was known.
 bool retire_comm(void* handle, Comm* values);
 

@@ -29,6 +29,9 @@ namespace orrery::preload {
 __attribute__((weak)) HookTable nccl_hook_table() {
   return {nullptr, 0};
 }
+__attribute__((weak)) HookTable profiler_hook_table() {
+  return {nullptr, 0};
+}
 __attribute__((weak)) HookTable verbs_hook_table() {
   return {nullptr, 0};
 }
@@ -65,6 +68,7 @@ uint32_t hash_of(const char* name) {
 const HookedName* name_at(size_t position) {
   const HookTable tables[] = {{kNewerThanOldest, sizeof(kNewerThanOldest) / sizeof(kNewerThanOldest[0])},
                               nccl_hook_table(),
+                              profiler_hook_table(),
                               verbs_hook_table()};
   for (const HookTable& table : tables) {
     if (position < table.count) return table.names + position;
@@ -218,7 +222,7 @@ DlRoute route(const Request& request, void* target) {
     return {target, nullptr};
   if (request.handle == RTLD_NEXT) return route_next(request, target);
   void* found = ask(request, request.handle);
-  if (is_ours(found)) return behind_ours(request, *hooked, found);
+  if (is_ours(found)) return hooked->own ? DlRoute{nullptr, found} : behind_ours(request, *hooked, found);
   if (found != nullptr) return {nullptr, wrap(*hooked, found)};
   // We do not export it to this request. Only the loader knows what else the caller's group of libraries offers.
   return request.handle == RTLD_DEFAULT ? DlRoute{target, nullptr} : DlRoute{nullptr, nullptr};

@@ -18,6 +18,8 @@ struct HookedName {
   // Returns the wrapper that forwards to that very copy, or `real` when this request should get the function itself.
   // Must not allocate, lock or log; called on any thread, also before the library has become interested.
   void* (*wrapper_for)(void* real);
+  // Ours by design and not laid over another's: whoever finds ours gets it.
+  bool own = false;
 };
 
 struct HookTable {
@@ -26,6 +28,7 @@ struct HookTable {
 };
 
 HookTable nccl_hook_table();
+HookTable profiler_hook_table();
 HookTable verbs_hook_table();
 
 }  // namespace orrery::preload

@@ -1,5 +1,6 @@
 // What the agent learns of a collective or point-to-point call: one clock reading, one table lookup, one ring push.
 #include "agent/preload/nccl_layer.h"
+#include "agent/preload/profiler_comms.h"
 
 namespace orrery::preload {
 namespace {
@@ -37,7 +38,10 @@ void emit_collective(const Operation& operation, const Comm& comm, uint32_t grou
   event.collective.reduction = static_cast<uint8_t>(
       operation.reduction >= 0 && operation.reduction < kNcclFirstCustomOp ? operation.reduction : 255);
   event.collective.flags = 0;
-  emit(event);
+  if (comm.profiled == 0) [[likely]]
+    emit(event);
+  else
+    profiled_call(comm, event);
 }
 
 }  // namespace

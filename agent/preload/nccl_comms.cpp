@@ -1,6 +1,7 @@
 // What the agent learns of communicators: made, split, shrunk, grown, ended. Never hot.
 #include "agent/preload/nccl_layer.h"
 #include "agent/preload/nccl_pending.h"
+#include "agent/preload/profiler_comms.h"
 #include "common/abi/comm_id_abi.h"
 
 namespace orrery::preload {
@@ -35,11 +36,12 @@ bool ask_nccl(ncclComm_t handle, NcclCopy& copy, Comm& facts) {
   return true;
 }
 
-void record(ncclComm_t handle, Comm facts) {
+void record(ncclComm_t handle, Comm facts, uint32_t ticket) {
   Comm known;
   retire_comm(handle, &known);  // a communicator that ended in a way we did not see
   if (facts.nranks == 0) ask_nccl(handle, nccl_copies[facts.copy], facts);
-  const Comm* comm = add_comm(handle, facts);
+  Comm* comm = add_comm(handle, facts);
+  if (comm != nullptr) expected_is_known(ticket, comm);
   if (comm == nullptr || comm->nranks == 0 || comm->comm_id == 0 || !attached()) return;
   if (facts.announced == generation())
     emit_comm_ready(*comm);
@@ -47,15 +49,20 @@ void record(ncclComm_t handle, Comm facts) {
     ring_doorbell();
 }
 
-// After NCCL has answered, or the group has ended, or the parent is ready.
-void settle(ncclResult_t result, const PendingComm& made) {
+void take_answer(ncclResult_t result, const PendingComm& made) {
   if (!succeeded(result)) return retract(made.facts);
   if (made.place == nullptr) return;
-  if (*made.place != nullptr) return record(*made.place, made.facts);
+  if (*made.place != nullptr) return record(*made.place, made.facts, made.ticket);
   if (result != kNcclInProgress || made.parent == nullptr) return;
   PendingComm waiting = made;
   waiting.owner = made.parent;
   add_pending_comm(waiting);
+}
+
+// After NCCL has answered, or the group has ended, or the parent is ready.
+void settle(ncclResult_t result, const PendingComm& made) {
+  take_answer(result, made);
+  if (result != kNcclInProgress) stop_expecting(made.ticket);
 }
 
 // Common course of every function that makes one communicator.
@@ -66,6 +73,7 @@ ncclResult_t make_comm(NcclCopy& copy, PendingComm made, Make make) {
   attach_for_communicator();
   made.copy = made.facts.copy = copy.number();
   made.facts.announced = announce(made.facts);
+  made.ticket = expect_profiled(made.facts);
   const bool in_group = thread_state.groups[made.copy].level > 0;
   void* before = in_group && made.place != nullptr ? *made.place : nullptr;
   const ncclResult_t result = make();
@@ -74,7 +82,7 @@ ncclResult_t make_comm(NcclCopy& copy, PendingComm made, Make make) {
     return result;
   }
   if (made.place != nullptr && *made.place != nullptr && *made.place != before) {
-    record(*made.place, made.facts);
+    record(*made.place, made.facts, made.ticket);
     made.place = nullptr;  // the program need not keep it until the group ends
   }
   made.owner = &thread_state;
@@ -153,7 +161,10 @@ void end_comm(ncclComm_t handle, const NcclCall& call) {
   Comm comm;
   if (!call.outermost() || !retire_comm(handle, &comm)) return;
   if (comm.announced != 0 && attached()) emit_comm_gone(comm.comm_id, comm.parent_id, comm.rank, comm.nranks);
-  take_pending_comms(handle, comm.copy, [](const PendingComm& made) { retract(made.facts); });
+  take_pending_comms(handle, comm.copy, [](const PendingComm& made) {
+    retract(made.facts);
+    stop_expecting(made.ticket);
+  });
 }
 
 }  // namespace
@@ -206,6 +217,11 @@ ncclResult_t NcclBody<kCommInitAll>::run(NcclCopy& copy, ncclComm_t* comms, int 
     facts.rank = static_cast<uint32_t>(rank);
     announce(facts);
   }
+  uint32_t tickets[kMaxDevices]{};
+  for (int rank = 0; rank < devices; ++rank) {
+    facts.rank = static_cast<uint32_t>(rank);
+    tickets[rank] = expect_profiled(facts);
+  }
   const ncclResult_t result = function(comms, devices, device_list);
   facts.announced = told;
   for (int rank = 0; rank < devices; ++rank) {
@@ -213,7 +229,8 @@ ncclResult_t NcclBody<kCommInitAll>::run(NcclCopy& copy, ncclComm_t* comms, int 
     if (!succeeded(result))
       retract(facts);
     else if (comms[rank] != nullptr)
-      record(comms[rank], facts);
+      record(comms[rank], facts, tickets[rank]);
+    stop_expecting(tickets[rank]);
   }
   return result;
 }

@@ -13,9 +13,10 @@ struct PendingComm {
   // Whom it waits for: the thread whose group must end, or the parent that must become ready. Null: free.
   const void* owner;
   uint32_t copy;
-  void** place;  // where NCCL will put the handle; null: it has been recorded already
-  void* parent;  // handle; null without one
-  Comm facts;    // handle apart
+  void** place;     // where NCCL will put the handle; null: it has been recorded already
+  void* parent;     // handle; null without one
+  Comm facts;       // handle apart
+  uint32_t ticket;  // of the profiler's expectation, 0: none
 };
 
 // Null when there is no room.

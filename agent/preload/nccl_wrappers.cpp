@@ -3,6 +3,7 @@
 #include "agent/preload/forward.h"
 #include "agent/preload/hook_names.h"
 #include "agent/preload/nccl_layer.h"
+#include "agent/preload/profiler_comms.h"
 
 namespace orrery::preload {
 namespace {
@@ -23,8 +24,12 @@ __attribute__((always_inline)) inline ncclResult_t traced(NcclCopy& copy, const 
     return function(arguments...);
   }
   NcclCall call(copy);
-  if (call.outermost()) note_collective(operation, comm, copy);
-  return function(arguments...);
+  if (!call.outermost()) return function(arguments...);
+  note_collective(operation, comm, copy);
+  const ncclResult_t result = function(arguments...);
+  if (thread_state.has_withheld) [[unlikely]]
+    report_withheld_slow();
+  return result;
 }
 
 template <NcclFunction kFunction, typename... Arguments>

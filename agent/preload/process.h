@@ -71,6 +71,8 @@ struct Thread {
   uint32_t calls_to_tick;
   ThreadGroup groups[kMaxGroupsOfThread];
   GroupComm group_comms[kMaxGroupComms];
+  bool has_withheld;  // a call's event that waits for the profiler (profiler_comms.h)
+  orrery_event withheld;
 };
 extern __thread Thread thread_state __attribute__((tls_model("initial-exec")));
 

@@ -14,6 +14,10 @@ class AttachedProbe {
  public:
   AttachedProbe(const fakes::FakeAgent& agent, const std::string& agent_socket, std::vector<std::string> arguments);
 
+  // Another program that waits in the same way when it finds PROBE_WAITS_FOR_AGENT set.
+  AttachedProbe(const fakes::FakeAgent& agent, const std::string& agent_socket, const std::vector<std::string>& command,
+                std::vector<std::pair<std::string, std::string>> environment);
+
   Program& program() { return program_; }
   // When it returns, the agent has everything the probe wrote. The output is that of the command alone.
   ProgramResult finish();
