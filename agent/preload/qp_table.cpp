@@ -208,14 +208,18 @@ Qp* add_qp(const QpCreation& creation) {
   Qp* qp = claim();
   if (qp == nullptr) return nullptr;
   HeldSends* held = qp->held;  // its memory is used again
+  const uint32_t birth = qp->birth;
   *qp = Qp{};
   qp->held = held;
+  qp->birth = birth + 1;
   qp->context = context;
   qp->qpn = qpn;
   qp->type = static_cast<uint8_t>(creation.qp->qp_type);
   qp->ops = creation.ops;
   qp->sig_all = creation.sig_all;
-  qp->max_inline = creation.max_inline;
+  qp->max_send_wr = creation.cap.max_send_wr;
+  qp->max_send_sge = creation.cap.max_send_sge;
+  qp->max_inline = creation.cap.max_inline_data;
   qp->ordinal = kNoOrdinal;
   qp->born_by_entry = kNoPlanEntry;
   __atomic_store_n(&qp->qp, creation.qp, __ATOMIC_RELEASE);
@@ -224,9 +228,9 @@ Qp* add_qp(const QpCreation& creation) {
   return qp;
 }
 
-void remove_qp(Qp& qp) {
+void remove_qp(Qp& qp, uint32_t birth) {
   const Locked locked;
-  if (qp.qp != nullptr) remove_locked(qp);
+  if (qp.qp != nullptr && qp.birth == birth) remove_locked(qp);
 }
 
 void remove_qps_of(const ibv_context* context) {

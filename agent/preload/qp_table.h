@@ -80,14 +80,20 @@ struct QpPath {
 struct Qp : QpLive, QpPath {
   // Valid from creation.
   const ibv_context* context;
+  uint32_t birth;  // tells the queue pairs apart that this entry is given to, one after another
   uint32_t qpn;
-  uint8_t type;    // enum ibv_qp_type
-  bool sig_all;    // sq_sig_all of its creation
-  bool extended;   // its ibv_wr_* pointers are in use: sends pass by the post_send hook
-  bool can_defer;  // its sends can be held back
-  uint32_t max_inline;
+  uint8_t type;                                    // enum ibv_qp_type
+  bool sig_all;                                    // sq_sig_all of its creation
+  bool extended;                                   // its ibv_wr_* pointers are in use: sends pass by the post_send hook
+  bool can_defer;                                  // its sends can be held back
+  uint32_t max_send_wr, max_send_sge, max_inline;  // as granted; 0: not known
   const ProviderOps* ops;
   ModifyQp modify;  // of the copy of libibverbs that the program uses for it; null until its first ibv_modify_qp
+
+  // The ordinal it was given, and for which peer; kept over RESET.
+  bool numbered;
+  uint16_t number;
+  uint8_t numbered_peer[16];
 
   bool ready;            // a flow exists: made RTR, and neither RESET nor destroyed since
   uint32_t cycles;       // how often it was made ready
@@ -149,11 +155,12 @@ struct QpCreation {
   ibv_qp* qp;
   const ProviderOps* ops;
   bool sig_all;
-  uint32_t max_inline;
+  ibv_qp_cap cap;  // as granted; all zero when not known
 };
 // Null when the table is full. An entry of an earlier queue pair at the same address is replaced.
 Qp* add_qp(const QpCreation& creation);
-void remove_qp(Qp& qp);
+// Nothing happens when the entry has been given to another queue pair since `birth`.
+void remove_qp(Qp& qp, uint32_t birth);
 void remove_qps_of(const ibv_context* context);
 
 // The queue pair has become able to receive: its flow exists from now on.

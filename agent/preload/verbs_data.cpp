@@ -1,0 +1,132 @@
+// The hooks in the contexts' tables: ibv_post_send, ibv_post_recv, ibv_poll_cq. While nobody listens they cost a load
+// and a jump; a post that is counted costs one reading of the processor's clock and one locked instruction.
+#include "agent/preload/attach.h"
+#include "agent/preload/process.h"
+#include "agent/preload/qp_count.h"
+#include "agent/preload/verbs_clock.h"
+#include "agent/preload/verbs_context.h"
+
+namespace orrery::preload {
+namespace {
+
+using PostSend = int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
+using PostRecv = int (*)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
+
+__attribute__((noinline)) uint64_t tick_slow_and_read() {
+  calibrate_clock();
+  tick_slow(now_ns());
+  return fast_now_ns();
+}
+
+inline uint64_t hot_now_ns() {
+  const uint64_t now = fast_now_ns();
+  if (now >= __atomic_load_n(&next_tick_ns, __ATOMIC_RELAXED)) [[unlikely]]
+    return tick_slow_and_read();
+  return now;
+}
+
+__attribute__((noinline)) int finish_post_slow(Qp& known, int result, ibv_send_wr* wr, ibv_send_wr** bad_wr,
+                                               uint64_t now) {
+  if (!is_counted(known)) return result;
+  const ibv_send_wr* refused = nullptr;
+  if (result != 0) refused = bad_wr != nullptr ? *bad_wr : wr;
+  count_posted(known, wr, refused, now);
+  return result;
+}
+
+inline int post_and_count(Qp& known, PostSend post, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  const uint64_t now = hot_now_ns();
+  if (static_cast<int64_t>(now - known.last_tx_ns) > static_cast<int64_t>(attachment.flowlet_gap_ns)) [[unlikely]]
+    refresh_qp_plan(known, now);
+  const int result = post(qp, wr, bad_wr);
+  if (result == 0 && wr != nullptr && count_one_posted(known, *wr, now)) [[likely]]
+    return 0;
+  return finish_post_slow(known, result, wr, bad_wr, now);
+}
+
+__attribute__((noinline)) int post_send_unattached(PostSend post, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  if (arm() == kSeeking) tick_sometimes(thread_state.calls_to_tick);
+  return post(qp, wr, bad_wr);
+}
+
+template <size_t kProvider>
+int hooked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  const PostSend post = providers[kProvider].post_send;
+  if (!attached()) [[unlikely]]
+    return post_send_unattached(post, qp, wr, bad_wr);
+  Qp* known = find_qp(qp);
+  if (known == nullptr || __atomic_load_n(&known->live_generation, __ATOMIC_ACQUIRE) != generation()) [[unlikely]]
+    return post(qp, wr, bad_wr);
+  return post_and_count(*known, post, qp, wr, bad_wr);
+}
+
+// Receives may be posted before the queue pair leads anywhere.
+__attribute__((noinline)) void count_early_receives(Qp& known, uint64_t count) {
+  add_shared(&known.early_recvs, count);
+  if (is_counted(known))  // it has become ready meanwhile
+    add_shared(&known.counters->posted_recvs, __atomic_exchange_n(&known.early_recvs, uint64_t{0}, __ATOMIC_RELAXED));
+}
+
+void count_receives(ibv_qp* qp, const ibv_recv_wr* wr, const ibv_recv_wr* refused) {
+  Qp* known = find_qp(qp);
+  if (known == nullptr) return;
+  uint64_t count = 0;
+  for (; wr != nullptr && wr != refused; wr = wr->next) ++count;
+  if (count == 0) return;
+  if (!known->has_received) __atomic_store_n(&known->has_received, true, __ATOMIC_RELAXED);
+  if (is_counted(*known)) [[likely]]
+    add_shared(&known->counters->posted_recvs, count);
+  else if (!known->ready)
+    count_early_receives(*known, count);
+}
+
+template <size_t kProvider>
+int hooked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  const int result = providers[kProvider].post_recv(qp, wr, bad_wr);
+  if (arm() == kOff) return result;
+  const ibv_recv_wr* refused = nullptr;
+  if (result != 0) refused = bad_wr != nullptr ? *bad_wr : wr;
+  count_receives(qp, wr, refused);
+  return result;
+}
+
+// A failed completion says nothing but which queue pair and which request it was.
+void tally_completion(const ibv_wc& completion, CompletionTally* tally) {
+  if (completion.status != IBV_WC_SUCCESS) {
+    ++tally->errors;
+  } else if ((completion.opcode & IBV_WC_RECV) != 0) {
+    ++tally->receives;
+    tally->rx_bytes += completion.byte_len;
+  } else {
+    ++tally->sends;
+  }
+}
+
+// Completions of one queue pair come in runs.
+__attribute__((noinline)) void count_polled(const ibv_context* context, const ibv_wc* completions, int count) {
+  for (int i = 0; i < count;) {
+    const uint32_t qpn = completions[i].qp_num;
+    CompletionTally tally{};
+    for (; i < count && completions[i].qp_num == qpn; ++i) tally_completion(completions[i], &tally);
+    if (Qp* known = find_qp(context, qpn)) count_completions(*known, tally);
+  }
+  tick_sometimes(thread_state.calls_to_tick);
+}
+
+template <size_t kProvider>
+int hooked_poll_cq(ibv_cq* cq, int room, ibv_wc* completions) {
+  const int count = providers[kProvider].poll_cq(cq, room, completions);
+  if (count > 0 && attached()) count_polled(cq->context, completions, count);
+  return count;
+}
+
+#define ORRERY_HOOKS_OF(provider) \
+  { hooked_post_send<provider>, hooked_post_recv<provider>, hooked_poll_cq<provider> }
+
+}  // namespace
+
+const DataHooks data_hooks[kMaxProviders] = {ORRERY_HOOKS_OF(0), ORRERY_HOOKS_OF(1), ORRERY_HOOKS_OF(2),
+                                             ORRERY_HOOKS_OF(3), ORRERY_HOOKS_OF(4), ORRERY_HOOKS_OF(5),
+                                             ORRERY_HOOKS_OF(6), ORRERY_HOOKS_OF(7)};
+
+}  // namespace orrery::preload
