@@ -28,8 +28,11 @@ inline void tick(uint64_t now) {
 }
 void tick_now_slow();
 // For callers that do not know the time: `calls` is the caller's count.
+inline bool tick_is_due(uint32_t calls) {
+  return (calls + 1) % kCallsPerTick == 0;
+}
 inline void tick_sometimes(uint32_t& calls) {
-  if (++calls % kCallsPerTick == 0) [[unlikely]]
+  if (tick_is_due(calls++)) [[unlikely]]
     tick_now_slow();
 }
 void attach_for_communicator();

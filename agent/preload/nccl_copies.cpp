@@ -186,8 +186,7 @@ NcclCopy& nccl_copy_at_slow(const void* call_site, NcclFunction function) {
   NcclCopy* copy = definition != nullptr ? nccl_copy_with(function, definition) : nullptr;
   if (copy == nullptr) return no_nccl;
   const auto address = reinterpret_cast<uint64_t>(call_site);
-  __atomic_store_n(&nccl_call_sites[(address ^ (address >> 10)) % kCallSites], address << 8 | copy->number(),
-                   __ATOMIC_RELAXED);
+  __atomic_store_n(&nccl_call_site(address), address << 8 | copy->number(), __ATOMIC_RELAXED);
   return *copy;
 }
 

@@ -30,15 +30,24 @@ struct alignas(512) NcclCopy {
   NcclType<kFunction>* get() {
     return reinterpret_cast<NcclType<kFunction>*>(find(kFunction));
   }
+  // Null also when it was not asked for yet.
+  template <NcclFunction kFunction>
+  NcclType<kFunction>* get_known() const {
+    return reinterpret_cast<NcclType<kFunction>*>(known(kFunction));
+  }
   void* find(NcclFunction function) {
-    void* known = __atomic_load_n(&functions[function], __ATOMIC_RELAXED);
-    return reinterpret_cast<uintptr_t>(known) > kLacking ? known : find_slow(function);
+    void* definition = known(function);
+    return definition != nullptr ? definition : find_slow(function);
   }
   uint32_t number() const;
 
   static constexpr uintptr_t kLacking = 1;
 
  private:
+  void* known(NcclFunction function) const {
+    void* definition = __atomic_load_n(&functions[function], __ATOMIC_RELAXED);
+    return reinterpret_cast<uintptr_t>(definition) > kLacking ? definition : nullptr;
+  }
   void* find_slow(NcclFunction function);
 };
 static_assert(sizeof(NcclCopy) == 512);
@@ -61,15 +70,23 @@ inline bool several_nccl_copies() {
 inline constexpr uint32_t kCallSites = 1024;
 extern uint64_t nccl_call_sites[kCallSites];
 
+inline uint64_t& nccl_call_site(uint64_t address) {
+  return nccl_call_sites[(address ^ (address >> 10)) % kCallSites];
+}
+
+// Null when it is not remembered.
+inline NcclCopy* nccl_copy_known_at(const void* call_site) {
+  const auto address = reinterpret_cast<uint64_t>(call_site);
+  const uint64_t entry = __atomic_load_n(&nccl_call_site(address), __ATOMIC_RELAXED);
+  return entry >> 8 == address ? &nccl_copies[entry & 0xff] : nullptr;
+}
+
 NcclCopy& nccl_copy_at_slow(const void* call_site, NcclFunction function);
 
 // Where the loader would have bound the call of `function` that returns to `call_site`.
 inline NcclCopy& nccl_copy_at(const void* call_site, NcclFunction function) {
-  const auto address = reinterpret_cast<uint64_t>(call_site);
-  const uint64_t entry = __atomic_load_n(&nccl_call_sites[(address ^ (address >> 10)) % kCallSites], __ATOMIC_RELAXED);
-  if (entry >> 8 == address) [[likely]]
-    return nccl_copies[entry & 0xff];
-  return nccl_copy_at_slow(call_site, function);
+  NcclCopy* known = nccl_copy_known_at(call_site);
+  return known != nullptr ? *known : nccl_copy_at_slow(call_site, function);
 }
 
 // The copy that `real`, found by the loader for `function`, belongs to; null when it can't be told or there are too

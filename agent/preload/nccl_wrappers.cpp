@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kBoundCopies = 4;  // dlsym's answers for any further copy are left alone
 static_assert(kBoundCopies <= kMaxNcclCopies);
 
-// The hot path: inline in every wrapper; without an agent it ends in a jump to NCCL.
+// All that a collective may need beyond the jump to NCCL.
 template <NcclFunction kFunction, typename... Arguments>
 __attribute__((always_inline)) inline ncclResult_t traced(NcclCopy& copy, const Operation& operation, ncclComm_t comm,
                                                           Arguments... arguments) {
@@ -19,10 +19,8 @@ __attribute__((always_inline)) inline ncclResult_t traced(NcclCopy& copy, const 
   if (function == nullptr) [[unlikely]]
     return missing(kFunction);
   const uint32_t state = arm();
-  if (state != kAttached) {
-    if (state == kSeeking) tick_sometimes(thread_state.calls_to_tick);
-    return function(arguments...);
-  }
+  if (state == kSeeking) tick_sometimes(thread_state.calls_to_tick);
+  if (state != kAttached) return function(arguments...);
   NcclCall call(copy);
   if (!call.outermost()) return function(arguments...);
   note_collective(operation, comm, copy);
@@ -30,6 +28,16 @@ __attribute__((always_inline)) inline ncclResult_t traced(NcclCopy& copy, const 
   if (thread_state.has_withheld) [[unlikely]]
     report_withheld_slow();
   return result;
+}
+
+// Whether there is nothing to do but to jump: no agent, and it is not time to look for one.
+__attribute__((always_inline)) inline bool only_forwards() {
+  const uint32_t state = arm();
+  if (state == kOff) return true;
+  uint32_t& calls = thread_state.calls_to_tick;
+  if (state == kAttached || tick_is_due(calls)) return false;
+  ++calls;
+  return true;
 }
 
 template <NcclFunction kFunction, typename... Arguments>
@@ -70,8 +78,7 @@ __attribute__((noinline)) NcclCopy& choose_copy_slow(NcclCopy& by_call_site, ncc
   return maker.find(function) != nullptr ? maker : by_call_site;
 }
 
-__attribute__((always_inline)) inline NcclCopy& copy_for(const void* call_site, ncclComm_t comm,
-                                                         NcclFunction function) {
+NcclCopy& copy_for(const void* call_site, ncclComm_t comm, NcclFunction function) {
   NcclCopy& copy = nccl_copy_at(call_site, function);
   return several_nccl_copies() ? choose_copy_slow(copy, comm, function) : copy;
 }
@@ -97,31 +104,59 @@ ncclResult_t missing(NcclFunction function) {
 using namespace orrery::preload;
 
 #define NCCL_LIST(...) __VA_OPT__(, ) __VA_ARGS__
-#define WRAPPER(result, name, communicator, parameters, body)                                                     \
-  template <uint32_t kCopy>                                                                                       \
-  static result bound_##name parameters {                                                                         \
-    NcclCopy& copy = nccl_copies[kCopy];                                                                          \
-    return body;                                                                                                  \
-  }                                                                                                               \
-  ORRERY_EXPORT result nccl##name parameters {                                                                    \
-    NcclCopy& copy = copy_for(__builtin_extract_return_addr(__builtin_return_address(0)), communicator, k##name); \
-    return body;                                                                                                  \
-  }                                                                                                               \
-  static void* wrapper_for_##name(void* real) {                                                                   \
-    void* const bound[kBoundCopies] = {                                                                           \
-        reinterpret_cast<void*>(&bound_##name<0>), reinterpret_cast<void*>(&bound_##name<1>),                     \
-        reinterpret_cast<void*>(&bound_##name<2>), reinterpret_cast<void*>(&bound_##name<3>)};                    \
-    return wrapper_for(k##name, real, reinterpret_cast<void*>(&nccl##name), bound);                               \
+#define CALL_SITE __builtin_extract_return_addr(__builtin_return_address(0))
+#define WRAPPER_FOR(name)                                                                      \
+  static void* wrapper_for_##name(void* real) {                                                \
+    void* const bound[kBoundCopies] = {                                                        \
+        reinterpret_cast<void*>(&bound_##name<0>), reinterpret_cast<void*>(&bound_##name<1>),  \
+        reinterpret_cast<void*>(&bound_##name<2>), reinterpret_cast<void*>(&bound_##name<3>)}; \
+    return wrapper_for(k##name, real, reinterpret_cast<void*>(&nccl##name), bound);            \
   }
-#define COLLECTIVE(name, parameters, arguments, ...) \
-  WRAPPER(ncclResult_t, name, comm, parameters, traced<k##name>(copy, {__VA_ARGS__}, comm NCCL_LIST arguments))
+#define WRAPPER(result, name, communicator, parameters, body)    \
+  template <uint32_t kCopy>                                      \
+  static result bound_##name parameters {                        \
+    NcclCopy& copy = nccl_copies[kCopy];                         \
+    return body;                                                 \
+  }                                                              \
+  ORRERY_EXPORT result nccl##name parameters {                   \
+    NcclCopy& copy = copy_for(CALL_SITE, communicator, k##name); \
+    return body;                                                 \
+  }                                                              \
+  WRAPPER_FOR(name)
 #define FORWARD(name, communicator, parameters, arguments) \
   WRAPPER(ncclResult_t, name, communicator, parameters, forwarded<k##name>(copy NCCL_LIST arguments))
 #define OWN(result, name, communicator, parameters, arguments) \
   WRAPPER(result, name, communicator, parameters, NcclBody<k##name>::run(copy NCCL_LIST arguments))
+
+// The hot path has no frame: every way out of it is a jump, and all that needs the stack is in the functions it jumps
+// to, which have the same parameters and return to the same call site.
+#define COLLECTIVE(name, parameters, arguments, ...)                                                     \
+  template <uint32_t kCopy>                                                                              \
+  __attribute__((noinline)) static ncclResult_t bound_slow_##name parameters {                           \
+    return traced<k##name>(nccl_copies[kCopy], {__VA_ARGS__}, comm NCCL_LIST arguments);                 \
+  }                                                                                                      \
+  template <uint32_t kCopy>                                                                              \
+  static ncclResult_t bound_##name parameters {                                                          \
+    auto* function = nccl_copies[kCopy].get_known<k##name>();                                            \
+    if (function != nullptr && only_forwards()) return function arguments;                               \
+    return bound_slow_##name<kCopy> arguments;                                                           \
+  }                                                                                                      \
+  __attribute__((noinline)) static ncclResult_t slow_##name parameters {                                 \
+    return traced<k##name>(copy_for(CALL_SITE, comm, k##name), {__VA_ARGS__}, comm NCCL_LIST arguments); \
+  }                                                                                                      \
+  ORRERY_EXPORT ncclResult_t nccl##name parameters {                                                     \
+    const NcclCopy* copy = nccl_copy_known_at(CALL_SITE);                                                \
+    if (copy == nullptr || several_nccl_copies()) return slow_##name arguments;                          \
+    auto* function = copy->get_known<k##name>();                                                         \
+    if (function != nullptr && only_forwards()) return function arguments;                               \
+    return slow_##name arguments;                                                                        \
+  }                                                                                                      \
+  WRAPPER_FOR(name)
 #include "agent/preload/nccl_functions.inc"
-#undef WRAPPER
+#undef CALL_SITE
 #undef NCCL_LIST
+#undef WRAPPER
+#undef WRAPPER_FOR
 
 namespace orrery::preload {
 
