@@ -192,7 +192,7 @@ Walk walk_objects(const Request& request) {
 }
 
 void* wrap(const HookedName& hooked, void* found) {
-  return hooked.wrapper_for == nullptr || is_switched_off() ? found : hooked.wrapper_for(found);
+  return hooked.wrapper_for == nullptr || !dl_hook_is_active() ? found : hooked.wrapper_for(found);
 }
 
 // The program asked a pseudo-handle or the whole program, and found what we export. What would it have found without
@@ -216,7 +216,7 @@ DlRoute route_next(const Request& request, void* target) {
 }
 
 DlRoute route(const Request& request, void* target) {
-  if (request.name == nullptr || real().dlvsym == nullptr || is_ours(request.caller)) return {target, nullptr};
+  if (request.name == nullptr || target == nullptr || is_ours(request.caller)) return {target, nullptr};
   const HookedName* hooked = find_name(request.name, request.version);
   if (hooked == nullptr) [[likely]]
     return {target, nullptr};

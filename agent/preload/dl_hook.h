@@ -8,7 +8,8 @@
 //     nothing without us;
 //   * the answer forwards to the very function that the program would have found;
 //   * RTLD_NEXT is left alone: whoever asks for it interposes like us, and already stands in a chain with us.
-// On a C library without dlvsym (musl) and with the kill switch nothing is answered.
+// On a C library without dlvsym (musl) and with the kill switch nothing is wrapped, and our exports stay out of sight
+// all the same.
 #pragma once
 
 namespace orrery::preload {
@@ -18,7 +19,7 @@ namespace orrery::preload {
 void* loader_symbol(void* handle, const char* name);
 void* loader_symbol(void* handle, const char* name, const char* version);
 
-// Whether requests are answered in this process.
+// Whether requests are answered with wrappers in this process.
 bool dl_hook_is_active();
 
 // What the assembly of dl_entry.cpp does next: jump to `target` with the arguments as they came, or, when that is null,

@@ -152,7 +152,9 @@ bool FakeAgent::read_doorbells(Session& session) {
     const ssize_t got = recv(session.connection.get(), &request, sizeof(request), MSG_DONTWAIT);
     if (got < 0) return errno == EAGAIN;
     if (got == 0) return false;
-    if (!session.answered && got == sizeof(request) && request.magic == ORRERY_ATTACH_MAGIC && options_.answers)
+    const bool asks = !session.answered && got == sizeof(request) && request.magic == ORRERY_ATTACH_MAGIC;
+    if (asks) layers_ = request.layers;
+    if (asks && options_.answers)
       answer(session);
     else if (got == 1)
       ++doorbells_;
@@ -202,6 +204,11 @@ uint64_t FakeAgent::dropped() const {
 int FakeAgent::attachments() const {
   std::lock_guard lock(mutex_);
   return attachments_;
+}
+
+uint32_t FakeAgent::layers() const {
+  std::lock_guard lock(mutex_);
+  return layers_;
 }
 
 int FakeAgent::doorbells() const {

@@ -44,6 +44,7 @@ class FakeAgent {
   std::optional<shm::FlowSample> flow(uint32_t slot) const;
   uint64_t dropped() const;
   int attachments() const;
+  uint32_t layers() const;  // of the last request
   int doorbells() const;
   int hang_ups() const;
   // Replaces the plan of every attached process.
@@ -66,6 +67,7 @@ class FakeAgent {
   std::vector<orrery_event> events_;
   std::array<uint64_t, 16> counts_{};
   uint64_t dropped_ = 0;
+  uint32_t layers_ = 0;
   int attachments_ = 0, doorbells_ = 0, hang_ups_ = 0;
   UniqueFd listener_, stop_read_, stop_write_;
   std::thread thread_;
