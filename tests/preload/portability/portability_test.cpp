@@ -42,6 +42,7 @@ class Stage {
     std::vector<std::string> all;
     if (!root_.empty()) all = {"chroot", root_};
     all.insert(all.end(), {"/usr/bin/env", "ORRERY_AGENT_SOCKET=" + inside_ + "/agent.sock"});
+    all.push_back("LD_LIBRARY_PATH=" + inside_);  // $ORIGIN needs /proc
     if (waits) all.push_back("PROBE_WAITS_FOR_AGENT=1");
     // Last of all, so that a program of another C library does not get it in between.
     if (preload) all.push_back("LD_PRELOAD=" + inside_ + "/liborrery_preload.so");
