@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <random>
 #include <stdexcept>
 
@@ -16,6 +17,8 @@ namespace orrery::fakes {
 
 struct FakeAgent::Session {
   UniqueFd connection;
+  pid_t pid = 0;
+  std::map<uint32_t, size_t> live;  // slot -> index into flows_
   bool answered = false;
   std::optional<shm::AgentSegment> segment;
   std::optional<shm::PlanTable> plan;
@@ -115,6 +118,9 @@ void FakeAgent::serve() {
 void FakeAgent::accept_one() {
   auto session = std::make_unique<Session>();
   session->connection = UniqueFd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  ucred peer{};
+  socklen_t bytes = sizeof(peer);
+  if (getsockopt(session->connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0) session->pid = peer.pid;
   if (session->connection) sessions_.push_back(std::move(session));
 }
 
@@ -165,11 +171,51 @@ void FakeAgent::drain(Session& session) {
   if (!session.segment) return;
   const uint64_t now = monotonic_now_ns();
   if (options_.stamps) session.segment->mark_alive(now);
+  look_at_flows(session, flows_);  // before a slot that was given up is taken again
   const auto result = session.segment->drain(1'000'000, now, [&](const orrery_event& event) {
     ++counts_[event.type % counts_.size()];
+    follow_flow(session, event);
     if (options_.keeps_events) events_.push_back(event);
   });
   dropped_ += result.dropped + result.no_ring;
+}
+
+void FakeAgent::look_at_flows(const Session& session, std::vector<FakeFlow>& flows) {
+  for (const auto& [slot, index] : session.live) {
+    FakeFlow& flow = flows[index];
+    auto sample = session.segment->read_flow(slot);
+    if (!sample || sample->generation != flow.born.generation)
+      sample = session.segment->read_ended_flow(slot, flow.born.generation);
+    if (!sample) continue;
+    flow.sample = *sample;
+    flow.qp = session.segment->read_qp(slot, flow.born.generation);
+  }
+}
+
+void FakeAgent::follow_flow(Session& session, const orrery_event& event) {
+  if (event.type == ORRERY_EVENT_FLOW_BORN) {
+    session.live[event.flow.slot] = flows_.size();
+    flows_.push_back({.pid = session.pid, .born = event.flow});
+    return;
+  }
+  const bool of_qp = event.type == ORRERY_EVENT_QP_READY || event.type == ORRERY_EVENT_QP_MOVED;
+  if (!of_qp && event.type != ORRERY_EVENT_FLOW_GONE) return;
+  const auto found = session.live.find(of_qp ? event.qp.slot : event.flow.slot);
+  if (found == session.live.end()) return;
+  if (of_qp) {
+    flows_[found->second].qp_events.push_back(event.qp);
+    return;
+  }
+  look_at_flows(session, flows_);
+  flows_[found->second].gone = true;
+  session.live.erase(found);
+}
+
+std::vector<FakeFlow> FakeAgent::flows() const {
+  std::lock_guard lock(mutex_);
+  auto flows = flows_;
+  for (const auto& session : sessions_) look_at_flows(*session, flows);
+  return flows;
 }
 
 std::vector<orrery_event> FakeAgent::events() const {

@@ -31,6 +31,16 @@ struct FakeAgentOptions {
   uint64_t lease_ns = 60'000'000'000;
 };
 
+// One flow of one process, with its counters as last seen: final once it is gone or its process is.
+struct FakeFlow {
+  pid_t pid = 0;
+  orrery_flow_event born{};
+  std::vector<orrery_qp_event> qp_events;  // QP_READY and QP_MOVED
+  shm::FlowSample sample{};
+  std::optional<orrery_qp_counters> qp;
+  bool gone = false;
+};
+
 class FakeAgent {
  public:
   // Listens on `path`, replacing what is there. Throws std::runtime_error when it cannot.
@@ -40,6 +50,8 @@ class FakeAgent {
   std::vector<orrery_event> events() const;
   std::vector<orrery_event> events_of(uint32_t type) const;
   uint64_t count_of(uint32_t type) const;
+  // Of every process that ever attached, in the order of their births.
+  std::vector<FakeFlow> flows() const;
   // Of the process that attached last.
   std::optional<shm::FlowSample> flow(uint32_t slot) const;
   uint64_t dropped() const;
@@ -58,6 +70,8 @@ class FakeAgent {
   void accept_one();
   void answer(Session& session);
   bool read_doorbells(Session& session);
+  void follow_flow(Session& session, const orrery_event& event);
+  static void look_at_flows(const Session& session, std::vector<FakeFlow>& flows);
   void drain(Session& session);
 
   const std::string path_;
@@ -65,6 +79,7 @@ class FakeAgent {
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<orrery_event> events_;
+  std::vector<FakeFlow> flows_;
   std::array<uint64_t, 16> counts_{};
   uint64_t dropped_ = 0;
   uint32_t layers_ = 0;
