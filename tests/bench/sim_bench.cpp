@@ -57,7 +57,7 @@ Program permutation(const fabric::Graph& graph, uint64_t bytes) {
     const uint32_t src = order[i], dst = order[(i + 1) % order.size()];
     const auto port = static_cast<uint16_t>(49'152 + random() % 16'384);
     const auto path = graph.ecmp_path({graph.nics()[src].address, graph.nics()[dst].address, port, 4791, 17});
-    builder.add_send_step(builder.add_message(builder.add_qp(src, dst, *path), bytes));
+    builder.add_send_step(builder.add_message(builder.add_qp(src, dst, {*path}), bytes));
   }
   return builder.build().value();
 }

@@ -28,7 +28,7 @@ Program permutation(const fabric::Graph& graph, const std::vector<uint32_t>& to,
     if (to[host] == host) continue;
     const auto port = static_cast<uint16_t>(49'152 + random() % 16'384);
     const FiveTuple tuple{graph.nics()[host].address, graph.nics()[to[host]].address, port, 4791, 17};
-    builder.add_send_step(builder.add_message(builder.add_qp(host, to[host], *graph.ecmp_path(tuple)), bytes));
+    builder.add_send_step(builder.add_message(builder.add_qp(host, to[host], {*graph.ecmp_path(tuple)}), bytes));
   }
   return builder.build().value();
 }

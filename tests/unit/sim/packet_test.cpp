@@ -17,7 +17,7 @@ const fabric::Path& first_path(const fabric::Graph& graph, uint32_t src, uint32_
 Program incast(const fabric::Graph& graph, const std::vector<uint32_t>& sources, uint64_t bytes) {
   ProgramBuilder builder(graph);
   for (const uint32_t source : sources)
-    builder.add_send_step(builder.add_message(builder.add_qp(source, 0, first_path(graph, source, 0)), bytes));
+    builder.add_send_step(builder.add_message(builder.add_qp(source, 0, {first_path(graph, source, 0)}), bytes));
   return builder.build().value();
 }
 
@@ -30,7 +30,8 @@ TEST_CASE("data hops are packets times links, exactly") {
   uint64_t expected = 0;
   const Program program = permutation(graph, to, bytes, 1);
   for (const QueuePair& qp : program.qps)
-    for (const uint32_t link : program.paths[qp.path].links) expected += link != kNone ? (bytes + 3'999) / 4'000 : 0;
+    for (const uint32_t link : program.paths[program.qp_paths[qp.first_path]].links)
+      expected += link != kNone ? (bytes + 3'999) / 4'000 : 0;
   const PacketResult result = run_packets(graph, program, plain_config());
   CHECK(result.totals.data_hops == expected);
   CHECK(result.totals.hops == 2 * expected);  // an ACK for each
@@ -119,7 +120,7 @@ TEST_CASE("steps release messages in turn: a chain around a ring") {
   std::vector<uint32_t> messages;
   for (uint32_t host = 0; host < 4; ++host)
     messages.push_back(
-        builder.add_message(builder.add_qp(host, (host + 1) % 4, first_path(graph, host, (host + 1) % 4)), 4'000));
+        builder.add_message(builder.add_qp(host, (host + 1) % 4, {first_path(graph, host, (host + 1) % 4)}), 4'000));
   builder.add_send_step(messages[0], 7);
   for (uint32_t host = 1; host < 4; ++host)
     builder.after_delivered(messages[host - 1],

@@ -10,7 +10,7 @@ TEST_CASE("messages are grouped by queue pair in the order they were added, and 
   const auto graph = leaf_spine(2, 2, 4);
   ProgramBuilder builder(graph);
   const auto path = [&](uint32_t a, uint32_t b) { return graph.paths(graph.nics()[a], graph.nics()[b]).front(); };
-  const uint32_t first = builder.add_qp(0, 2, path(0, 2)), second = builder.add_qp(1, 3, path(1, 3));
+  const uint32_t first = builder.add_qp(0, 2, {path(0, 2)}), second = builder.add_qp(1, 3, {path(1, 3)});
   for (uint64_t bytes = 1; bytes <= 6; ++bytes) builder.add_message(bytes % 2 ? first : second, bytes);
   const Program program = builder.build().value();
   CHECK(program.qp_messages == std::vector<uint32_t>{0, 2, 4, 1, 3, 5});
@@ -32,7 +32,7 @@ TEST_CASE("a step that follows what happens on another host is refused with its 
   const auto graph = leaf_spine(2, 2, 4);
   ProgramBuilder builder(graph);
   const uint32_t message =
-      builder.add_message(builder.add_qp(0, 2, graph.paths(graph.nics()[0], graph.nics()[2]).front()), 1);
+      builder.add_message(builder.add_qp(0, 2, {graph.paths(graph.nics()[0], graph.nics()[2]).front()}), 1);
   const uint32_t send = builder.add_send_step(message);
   SECTION("a delivery") {
     builder.after_delivered(message, builder.add_step(0, 1));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tools/sim/packet/types.h"
 
@@ -46,6 +47,8 @@ struct Transport {
   uint32_t ack_every = 1;       // packets; the last of a message is always acknowledged
   uint64_t window_bytes = 0;    // unacknowledged bytes per QP; 0: no limit
   Recovery recovery = Recovery::kGoBackN;
+  // Selective repeat: a gap counts as a loss once a packet this much later has come. Paths that reorder need it.
+  uint32_t reorder_packets = 0;
   Time retransmit_timeout = 4 * kPerMs;
 };
 
@@ -56,19 +59,39 @@ struct SwitchModel {
   Time forwarding_delay = 0;
 };
 
+// How senders choose among the paths of a queue pair that has several.
+struct PathChoice {
+  Time flowlet_gap = 50 * kPerUs;  // kFlowlet: a pause this long lets the next packet take another path
+  uint32_t rehash_after = 5;       // kRehash: round trips in a row with at least half of their ACKs marked
+  uint8_t repath_level = 8;        // kBurst: telemetry level (128 KiB) at which a burst takes another path
+};
+
+struct Telemetry {
+  uint32_t sample_every = 0;  // packets of a queue pair; 0: none
+};
+
+// A link changes state; queue pairs know it `detection` later and take their backup, or another of their paths.
+struct Fault {
+  Time at = 0;
+  uint32_t link = kNone;  // fabric::LinkId; a cable that is cut is two
+  bool up = false;
+};
+
 struct PacketConfig {
   Transport transport;
   SwitchModel switches;
   Ecn ecn;
   Pfc pfc;
   Dcqcn dcqcn;
+  PathChoice choice;
+  Telemetry telemetry;
+  std::vector<Fault> faults;
+  Time fault_detection = 10 * kPerMs;
   Time propagation = 1 * kPerUs;  // of every link
   uint64_t seed = 1;
   uint32_t threads = 1;
 };
 
-inline constexpr uint8_t kDataPriority = 0;
-inline constexpr uint8_t kControlPriority = 1;  // ACKs and CNPs: strictly first, never paused
-inline constexpr uint8_t kPriorities = 2;
+// Two traffic classes: data, which PFC may pause, and control (ACKs, CNPs), which goes strictly first.
 
 }  // namespace orrery::sim

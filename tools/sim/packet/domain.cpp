@@ -18,6 +18,10 @@ Domain::Domain(World& world, uint32_t index, uint32_t count)
 
 void Domain::start() {
   const Program& program = world_.program;
+  for (uint32_t i = 0; i < config_.faults.size(); ++i) {
+    events_.push_any(config_.faults[i].at, Event::make_key(EventKind::kFault, i, 0));
+    events_.push_any(config_.faults[i].at + config_.fault_detection, Event::make_key(EventKind::kFault, i, 1));
+  }
   for (uint32_t step = 0; step < program.steps.size(); ++step) {
     const uint32_t host = program.steps[step].host;
     const uint32_t node = world_.wires.wires[world_.wires.uplink_of[host]].from_node;
@@ -70,7 +74,7 @@ void Domain::dispatch(const Event& event) {
     case EventKind::kStep:
       return finish_step(event.id());
     case EventKind::kFault:
-      return;
+      return event.detail() == 0 ? fault(event.id()) : know_fault(event.id());
   }
 }
 
@@ -87,7 +91,7 @@ void Domain::arrive(uint32_t link, Packet packet) {
 void Domain::enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link) {
   Port& port = world_.ports[link];
   const Wire& wire = world_.wires.wires[link];
-  const bool is_data = packet.priority() == kDataPriority;
+  const bool is_data = !packet.control();
   if (port.down) {
     ++port.drops, ++counters_.drops;
     return;
@@ -99,14 +103,20 @@ void Domain::enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link)
     return;
   }
   Packet queued = packet;
-  if (is_data && config_.ecn.enabled && marks(port, port.queued_bytes[kDataPriority])) {
-    queued.tag |= Packet::kMarked;
-    ++port.marks, ++counters_.marks;
+  if (is_data) {
+    if (config_.ecn.enabled && marks(port, port.queued_bytes)) {
+      queued.tag |= Packet::kMarked;
+      ++port.marks, ++counters_.marks;
+    }
+    if (packet.telemetry() != 0)
+      queued.set_telemetry(std::max<uint8_t>(packet.telemetry(), queue_level(port.queued_bytes) + 1));
+    port.data.push(queued);
+    port.queued_bytes += packet.bytes;
+    port.max_queued_bytes = std::max<uint64_t>(port.max_queued_bytes, port.queued_bytes);
+  } else {
+    port.control.push(queued);
+    port.queued_control_bytes += packet.bytes;
   }
-  (is_data ? port.data : port.control).push(queued);
-  uint32_t& bytes = port.queued_bytes[packet.priority()];
-  bytes += packet.bytes;
-  port.max_queued_bytes = std::max<uint64_t>(port.max_queued_bytes, bytes);
   ensure_wake(link, port);
 }
 
@@ -115,8 +125,9 @@ bool Domain::admit(uint32_t link, const Packet& packet, uint32_t ingress_link) {
   SwitchBuffer& buffer = world_.buffers[wire.from_node];
   if (buffer.used + packet.bytes > config_.switches.buffer_bytes) return false;
   const Port& port = world_.ports[link];
-  const bool lossless = config_.pfc.enabled && packet.priority() == kDataPriority;
-  if (!lossless && port.queued_bytes[packet.priority()] + packet.bytes > wire.limit_bytes) return false;
+  const bool lossless = config_.pfc.enabled && !packet.control();
+  const uint32_t queued = packet.control() ? port.queued_control_bytes : port.queued_bytes;
+  if (!lossless && queued + packet.bytes > wire.limit_bytes) return false;
   if (lossless) {
     Ingress& ingress = world_.ingress[ingress_link];
     if (ingress.queued_bytes + packet.bytes > config_.pfc.xoff_bytes + config_.pfc.headroom_bytes) return false;
@@ -132,12 +143,9 @@ bool Domain::marks(Port& port, uint32_t queued_bytes) {
   const Ecn& ecn = config_.ecn;
   if (queued_bytes <= ecn.kmin_bytes) return false;
   if (queued_bytes > ecn.kmax_bytes) return true;
-  port.random ^= port.random << 13;
-  port.random ^= port.random >> 17;
-  port.random ^= port.random << 5;
   const double chance = ecn.pmax * static_cast<double>(queued_bytes - ecn.kmin_bytes) /
                         static_cast<double>(ecn.kmax_bytes - ecn.kmin_bytes);
-  return port.random < chance * 4294967296.0;
+  return draw(port.random) < chance * 4294967296.0;
 }
 
 void Domain::ensure_wake(uint32_t link, Port& port) {
@@ -156,20 +164,20 @@ void Domain::wake(uint32_t link) {
 void Domain::wake_switch(uint32_t link, Port& port, const Wire& wire) {
   if (!port.control.empty()) {
     const Packet packet = port.control.pop();
-    release(packet, port, wire);
+    unbuffer(packet, port, wire);
     return transmit(link, port, wire, packet, !port.control.empty() || (!port.data.empty() && !port.data_paused));
   }
   if (port.data.empty() || port.data_paused) return;
   const Packet packet = port.data.pop();
-  release(packet, port, wire);
+  unbuffer(packet, port, wire);
   transmit(link, port, wire, packet, !port.data.empty());
 }
 
 // The packet leaves the buffer as its transmission begins.
-void Domain::release(const Packet& packet, Port& port, const Wire& wire) {
-  port.queued_bytes[packet.priority()] -= packet.bytes;
+void Domain::unbuffer(const Packet& packet, Port& port, const Wire& wire) {
+  (packet.control() ? port.queued_control_bytes : port.queued_bytes) -= packet.bytes;
   world_.buffers[wire.from_node].used -= packet.bytes;
-  if (!config_.pfc.enabled || packet.priority() != kDataPriority) return;
+  if (!config_.pfc.enabled || packet.control()) return;
   const uint32_t ingress_link = world_.program.paths[packet.path].links[packet.hop - 1];
   Ingress& ingress = world_.ingress[ingress_link];
   ingress.queued_bytes -= packet.bytes;
@@ -196,7 +204,9 @@ void Domain::transmit(uint32_t link, Port& port, const Wire& wire, const Packet&
   const Time delay = head + config_.propagation + (wire.to_host == kNone ? config_.switches.forwarding_delay : Time{0});
   const uint64_t key = Event::make_key(EventKind::kArrival, link);
   const uint32_t target = world_.domain_of_node[wire.to_node];
-  if (target != index_) [[unlikely]] {
+  if (port.down) [[unlikely]] {  // a host's: a switch's takes nothing
+    ++port.drops, ++counters_.drops;
+  } else if (target != index_) [[unlikely]] {
     outboxes_[target].push_back({{now_ + delay, key, packet}, delay});
   } else {
     if (lines.arrival == 0) [[unlikely]]

@@ -19,6 +19,7 @@ struct DomainCounters {
   uint64_t pauses = 0;
   uint64_t cnps = 0;
   uint64_t retransmitted = 0;  // data packets sent again
+  uint64_t path_changes = 0;   // from one packet of a queue pair to the next
   uint64_t delivered_messages = 0;
   uint64_t delivered_bytes = 0;
 };
@@ -56,7 +57,7 @@ class Domain {
   void wake(uint32_t link);
   void wake_host(uint32_t link, Port& port, const Wire& wire);
   void wake_switch(uint32_t link, Port& port, const Wire& wire);
-  void release(const Packet& packet, Port& port, const Wire& wire);
+  void unbuffer(const Packet& packet, Port& port, const Wire& wire);
   void transmit(uint32_t link, Port& port, const Wire& wire, const Packet& packet, bool more);
   void ensure_wake(uint32_t link, Port& port);
   void send_pause(uint32_t ingress_link, bool pause);
@@ -68,9 +69,12 @@ class Domain {
   void deliver_data(uint32_t host, const Packet& packet);
   void deliver_ack(const Packet& packet);
   void deliver_nak(const Packet& packet);
-  void send_control(uint32_t qp, PacketKind kind, uint32_t psn);
+  void deliver_ahead(const Packet& packet);
+  bool came_ahead(uint32_t qp, uint32_t psn);
+  void send_control(const Packet& answered, PacketKind kind, uint32_t psn);
   void kick(uint32_t host);
   bool make_ready(uint32_t qp);
+  bool must_resend(uint32_t qp) const;
   bool may_send(uint32_t qp) const;
   void enlist(uint32_t qp);
   Packet next_data(uint32_t host);
@@ -84,6 +88,13 @@ class Domain {
   void finish_step(uint32_t step);
   void release_message(uint32_t message);
 
+  uint32_t choose_path(uint32_t qp, bool burst_begins);
+  uint32_t next_live_path(uint32_t qp);
+  bool is_live(uint32_t path) const;
+  void learn_from_ack(uint32_t qp, const Packet& packet);
+  void fault(uint32_t fault);
+  void know_fault(uint32_t fault);
+
   void cut_rate(uint32_t qp);
   void timer(uint32_t qp, uint32_t which);
   void raise_rate(uint32_t qp);
@@ -93,6 +104,7 @@ class Domain {
   World& world_;
   const PacketConfig& config_;
   const uint32_t index_;
+  std::vector<uint8_t> dead_links_;  // as this domain's senders know by now; empty: none
   Time now_ = 0;
   EventLines events_;
   std::vector<Event> batch_;

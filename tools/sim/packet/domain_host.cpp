@@ -7,7 +7,7 @@ namespace orrery::sim {
 
 namespace {
 constexpr uint32_t kRetransmitTimer = 2;
-}
+}  // namespace
 
 void Domain::deliver(uint32_t host, const Packet& packet) {
   switch (packet.kind()) {
@@ -27,41 +27,76 @@ void Domain::deliver_data(uint32_t host, const Packet& packet) {
   if (packet.marked() && config_.dcqcn.enabled && now_ >= qp.next_cnp) {
     qp.next_cnp = now_ + config_.dcqcn.cnp_interval;
     ++counters_.cnps;
-    send_control(packet.qp, PacketKind::kCnp, 0);
+    send_control(packet, PacketKind::kCnp, 0);
   }
   if (packet.psn != qp.expected_psn) {
-    const bool gap = packet.psn > qp.expected_psn;
-    if (gap && qp.nak_sent) return;  // already said
-    qp.nak_sent = gap;
-    send_control(packet.qp, gap ? PacketKind::kNak : PacketKind::kAck, qp.expected_psn);
+    deliver_ahead(packet);
     return kick(host);
   }
-  ++qp.expected_psn;
-  qp.nak_sent = false;
   counters_.delivered_bytes += packet.bytes - config_.transport.header_bytes;
-  MessageState& message = world_.messages[qp.receiving];
-  const bool last = qp.expected_psn == message.first_psn + message.packets;
-  if (++qp.unacknowledged >= config_.transport.ack_every || last) {
-    qp.unacknowledged = 0;
-    send_control(packet.qp, PacketKind::kAck, qp.expected_psn);
-  }
-  if (last) {
+  bool last = false;
+  do {
+    ++qp.expected_psn;
+    ++qp.unacknowledged;
+    MessageState& message = world_.messages[qp.receiving];
+    if (qp.expected_psn != message.first_psn + message.packets) continue;
+    last = true;
     ++qp.receiving;
     message.delivered_at = now_;
     ++counters_.delivered_messages;
     complete(world_.program.messages[message.message].on_delivered);
+  } while (came_ahead(packet.qp, qp.expected_psn));
+  if (world_.reordered.empty()) qp.asked = 0;
+  if (qp.unacknowledged >= config_.transport.ack_every || last) {
+    qp.unacknowledged = 0;
+    send_control(packet, PacketKind::kAck, qp.expected_psn);
   }
   kick(host);
 }
 
+// Whether the packet has come before its turn; forgets it.
+bool Domain::came_ahead(uint32_t qp, uint32_t psn) {
+  if (world_.reordered.empty() || !world_.reordered[qp].test(psn)) return false;
+  world_.reordered[qp].clear(psn);
+  return true;
+}
+
+// Not the expected packet: a duplicate, or after a gap.
+void Domain::deliver_ahead(const Packet& packet) {
+  QpReceiver& qp = world_.receivers[packet.qp];
+  if (packet.psn < qp.expected_psn) return send_control(packet, PacketKind::kAck, qp.expected_psn);
+  if (world_.reordered.empty()) {
+    if (qp.asked != kNone) send_control(packet, PacketKind::kNak, qp.expected_psn);
+    qp.asked = kNone;  // the sender goes back: all that follows comes again
+    return;
+  }
+  ReorderWindow& window = world_.reordered[packet.qp];
+  if (packet.psn - qp.expected_psn >= ReorderWindow::kPackets) return;
+  if (!window.test(packet.psn)) {
+    window.set(packet.psn);
+    counters_.delivered_bytes += packet.bytes - config_.transport.header_bytes;
+  }
+  send_control(packet, PacketKind::kAck, qp.expected_psn);
+  const uint32_t reorder = config_.transport.reorder_packets;
+  for (uint32_t psn = std::max(qp.asked, qp.expected_psn); psn + reorder < packet.psn; ++psn) {
+    if (!window.test(psn)) send_control(packet, PacketKind::kNak, psn);
+    qp.asked = psn + 1;
+  }
+}
+
 void Domain::deliver_ack(const Packet& packet) {
+  learn_from_ack(packet.qp, packet);
   acknowledge(packet.qp, packet.psn);
   if (make_ready(packet.qp)) kick(world_.program.qps[packet.qp].src);
 }
 
 void Domain::deliver_nak(const Packet& packet) {
-  acknowledge(packet.qp, packet.psn);
-  rewind(packet.qp, packet.psn);
+  if (world_.reordered.empty()) {
+    acknowledge(packet.qp, packet.psn);
+    rewind(packet.qp, packet.psn);
+  } else {
+    world_.reordered[packet.qp].resend.push_back(packet.psn);
+  }
   if (make_ready(packet.qp)) kick(world_.program.qps[packet.qp].src);
 }
 
@@ -69,6 +104,7 @@ void Domain::acknowledge(uint32_t id, uint32_t psn) {
   QpSender& qp = world_.senders[id];
   if (psn <= qp.acked_psn) return;
   qp.acked_psn = psn;
+  if (must_resend(id)) std::erase_if(world_.reordered[id].resend, [psn](uint32_t missing) { return missing < psn; });
   if (qp.next_psn < psn) qp.next_psn = psn;  // it had rewound too far
   qp.retransmit_at = psn == qp.next_psn ? kNever : now_ + config_.transport.retransmit_timeout;
   const QueuePair& pair = world_.program.qps[id];
@@ -89,20 +125,25 @@ void Domain::rewind(uint32_t id, uint32_t psn) {
   qp.sending = qp.acked;
 }
 
-// Control packets need no turn: they go before data.
-void Domain::send_control(uint32_t qp, PacketKind kind, uint32_t psn) {
-  const QueuePair& pair = world_.program.qps[qp];
+// Goes back the way of the packet that it answers; before data, so that it needs no turn.
+void Domain::send_control(const Packet& answered, PacketKind kind, uint32_t psn) {
   Packet packet;
-  packet.qp = qp;
+  packet.qp = answered.qp;
   packet.psn = psn;
-  packet.path = pair.reverse_path;
+  packet.path = world_.program.reverse_of[answered.path];
   packet.bytes = static_cast<uint16_t>(config_.transport.control_bytes);
-  packet.tag = Packet::make_tag(kind, kControlPriority);
-  world_.ports[world_.wires.uplink_of[pair.dst]].control.push(packet);
+  packet.tag = static_cast<uint8_t>(static_cast<uint8_t>(kind) | Packet::kControl | (answered.tag & Packet::kMarked));
+  packet.set_telemetry(answered.telemetry());
+  world_.ports[world_.wires.uplink_of[world_.program.qps[answered.qp].dst]].control.push(packet);
+}
+
+bool Domain::must_resend(uint32_t id) const {
+  return !world_.reordered.empty() && !world_.reordered[id].resend.empty();
 }
 
 bool Domain::may_send(uint32_t id) const {
   const QpSender& qp = world_.senders[id];
+  if (must_resend(id)) return true;
   if (qp.next_psn >= qp.posted_psn) return false;
   const uint64_t window = config_.transport.window_bytes;
   return window == 0 || uint64_t{qp.next_psn - qp.acked_psn} * config_.transport.payload_bytes < window;
@@ -161,22 +202,36 @@ Packet Domain::next_data(uint32_t host) {
   nic.first_ready = qp.next_ready;
   if (nic.first_ready == kNone) nic.last_ready = kNone;
   qp.in_ready = false;
-  const MessageState* message = &world_.messages[qp.sending];
-  while (qp.next_psn >= message->first_psn + message->packets) message = &world_.messages[++qp.sending];
-  const bool last = qp.next_psn + 1 == message->first_psn + message->packets;
+  const bool again = must_resend(id);
+  uint32_t psn, at;
+  if (again) {
+    ++counters_.retransmitted;
+    psn = world_.reordered[id].resend.back();
+    world_.reordered[id].resend.pop_back();
+    at = qp.acked;
+  } else {
+    psn = qp.next_psn++;
+    at = qp.sending;
+  }
+  while (psn >= world_.messages[at].first_psn + world_.messages[at].packets) ++at;
+  if (!again) qp.sending = at;
+  const MessageState& message = world_.messages[at];
+  const bool last = psn + 1 == message.first_psn + message.packets;
   Packet packet;
   packet.qp = id;
-  packet.psn = qp.next_psn++;
-  packet.path = qp.path;
-  packet.bytes = static_cast<uint16_t>((last ? message->last_payload_bytes : config_.transport.payload_bytes) +
+  packet.psn = psn;
+  packet.path = choose_path(id, psn == message.first_psn);
+  packet.bytes = static_cast<uint16_t>((last ? message.last_payload_bytes : config_.transport.payload_bytes) +
                                        config_.transport.header_bytes);
-  packet.tag = Packet::make_tag(PacketKind::kData, kDataPriority);
+  packet.tag = static_cast<uint8_t>(PacketKind::kData);
+  if (config_.telemetry.sample_every != 0 && psn % config_.telemetry.sample_every == 0) packet.set_telemetry(1);
   after_send(id, packet);
   return packet;
 }
 
 void Domain::after_send(uint32_t id, const Packet& packet) {
   QpSender& qp = world_.senders[id];
+  qp.last_sent = now_;
   if (qp.retransmit_at == kNever) {
     qp.retransmit_at = now_ + config_.transport.retransmit_timeout;
     arm_retransmit(id);

@@ -78,8 +78,12 @@ void Domain::timer(uint32_t id, uint32_t which) {
   QpSender& qp = world_.senders[id];
   qp.timer_pending = false;
   if (qp.retransmit_at > now_) return arm_retransmit(id);
-  rewind(id, qp.acked_psn);
   qp.retransmit_at = kNever;
+  if (qp.acked_psn == qp.next_psn) return;
+  if (world_.reordered.empty())
+    rewind(id, qp.acked_psn);
+  else
+    world_.reordered[id].resend.push_back(qp.acked_psn);
   if (make_ready(id)) kick(world_.program.qps[id].src);
 }
 

@@ -33,12 +33,23 @@ struct Message {
   Successors on_acknowledged;
 };
 
+// What a sender does with the paths of a queue pair.
+enum class PathPolicy : uint8_t {
+  kStatic,   // the first, the others are backups
+  kSpray,    // another for every packet
+  kFlowlet,  // another after a pause
+  kRecycle,  // the path of an ACK that came back unmarked, else the next: REPS (Bonato et al. 2024)
+  kRehash,   // another when marks persist: PLB (Qureshi et al., SIGCOMM 2022)
+  kBurst     // another at the start of a message, when telemetry says that this one is congested
+};
+
 struct QueuePair {
   uint32_t src = 0;  // host indices
   uint32_t dst = 0;
-  uint32_t path = kNone;          // of data
-  uint32_t reverse_path = kNone;  // of ACKs and CNPs
-  uint32_t first_message = 0;     // into Program::qp_messages: its messages, in the order they are sent
+  uint32_t first_path = 0;  // into Program::qp_paths
+  uint32_t path_count = 0;
+  PathPolicy policy = PathPolicy::kStatic;
+  uint32_t first_message = 0;  // into Program::qp_messages: its messages, in the order they are sent
   uint32_t message_count = 0;
   uint64_t pace_bps = 0;  // 0: the NIC's rate
 };
@@ -49,7 +60,9 @@ struct Program {
   std::vector<uint32_t> qp_messages;  // message indices, grouped by queue pair
   std::vector<Step> steps;
   std::vector<uint32_t> successors;  // step indices
+  std::vector<uint32_t> qp_paths;    // path indices, grouped by queue pair
   std::vector<PathLinks> paths;
+  std::vector<uint32_t> reverse_of;  // by path: the way back over the same cables, which ACKs take
 };
 
 }  // namespace orrery::sim

@@ -62,6 +62,7 @@ void add(DomainCounters& sum, const DomainCounters& part) {
   sum.pauses += part.pauses;
   sum.cnps += part.cnps;
   sum.retransmitted += part.retransmitted;
+  sum.path_changes += part.path_changes;
   sum.delivered_messages += part.delivered_messages;
   sum.delivered_bytes += part.delivered_bytes;
 }

@@ -1,5 +1,6 @@
 #include "tools/sim/packet/state.h"
 
+#include <algorithm>
 #include <map>
 #include <new>
 #include <tuple>
@@ -61,6 +62,7 @@ World::World(const Program& the_program, Wires the_wires, const PacketConfig& th
       senders(program.qps.size()),
       receivers(program.qps.size()),
       rates(config.dcqcn.enabled ? program.qps.size() : 0),
+      reordered(config.transport.recovery == Recovery::kSelectiveRepeat ? program.qps.size() : 0),
       messages(program.messages.size()),
       message_position(program.messages.size()),
       steps(program.steps.size()) {
@@ -69,11 +71,14 @@ World::World(const Program& the_program, Wires the_wires, const PacketConfig& th
   for (size_t link = 0; link < wires.wires.size(); ++link)
     ports[link].random = static_cast<uint32_t>((link + 1) * 0x9e3779b9u + config.seed * 0x85ebca6bu) | 1u;
   for (size_t qp = 0; qp < program.qps.size(); ++qp) {
-    senders[qp].path = program.qps[qp].path;
+    senders[qp].path = program.qp_paths[program.qps[qp].first_path];
     senders[qp].rate_bps = static_cast<double>(program.qps[qp].pace_bps);
     senders[qp].sending = senders[qp].acked = program.qps[qp].first_message;
+    senders[qp].random = static_cast<uint32_t>((qp + 1) * 0xc2b2ae35u + config.seed * 0x27d4eb2fu) | 1u;
     receivers[qp].receiving = program.qps[qp].first_message;
   }
+  const auto recycles = [](const QueuePair& qp) { return qp.policy == PathPolicy::kRecycle; };
+  if (std::any_of(program.qps.begin(), program.qps.end(), recycles)) recycled.resize(program.qps.size());
   for (size_t step = 0; step < program.steps.size(); ++step) steps[step].pending = program.steps[step].pending;
 }
 

@@ -13,6 +13,14 @@
 
 namespace orrery::sim {
 
+// The next number of a generator (xorshift, Marsaglia 2003) that belongs to one port or queue pair. Never 0.
+inline uint32_t draw(uint32_t& state) {
+  state ^= state << 13;
+  state ^= state >> 17;
+  state ^= state << 5;
+  return state;
+}
+
 // A queue of packets; grows, never shrinks.
 class PacketRing {
  public:
@@ -42,7 +50,8 @@ class PacketRing {
 struct alignas(64) Port {
   Time busy_until = 0;
   PacketRing data;
-  uint32_t queued_bytes[kPriorities] = {};
+  uint32_t queued_bytes = 0;  // of data
+  uint32_t queued_control_bytes = 0;
   uint32_t random = 0;  // state of the marking's own generator
   uint8_t wire_class = 0;
   bool wake_pending = false;
@@ -81,20 +90,44 @@ struct QpSender {
   uint32_t posted_messages = 0;  // of its own
   uint32_t sending = 0;          // the message that holds next_psn; position in Program::qp_messages
   uint32_t acked = 0;            // the first not wholly acknowledged; the same
-  uint32_t path = kNone;
+  uint32_t path = kNone;         // of the last packet
+  uint32_t path_position = 0;    // in the queue pair's own
+  uint32_t random = 1;
   uint32_t next_ready = kNone;
   double rate_bps = 0;  // 0: as fast as the NIC
   Time next_send = 0;
   Time retransmit_at = kNever;  // the real deadline; the timer event may be earlier
   bool in_ready = false;        // or waiting for next_send
   bool timer_pending = false;
+  uint8_t level = 0;       // deepest queue that telemetry told of
+  uint32_t round_end = 0;  // kRehash: the psn that ends the present round trip
+  uint32_t round_acks = 0, round_marks = 0, bad_rounds = 0;
+  Time last_sent = 0;
+};
+
+// Paths whose ACKs came back unmarked, newest last; kRecycle only.
+struct RecycledPaths {
+  static constexpr uint32_t kMost = 16;
+  uint32_t positions[kMost];
+  uint32_t count = 0;
+};
+
+// Selective repeat only: what the sender must send again, and what the receiver got ahead of the expected packet.
+struct ReorderWindow {
+  std::vector<uint32_t> resend;
+
+  static constexpr uint32_t kPackets = 2048;
+  uint64_t bits[kPackets / 64] = {};
+  bool test(uint32_t psn) const { return (bits[psn % kPackets / 64] >> psn % 64 & 1) != 0; }
+  void set(uint32_t psn) { bits[psn % kPackets / 64] |= uint64_t{1} << psn % 64; }
+  void clear(uint32_t psn) { bits[psn % kPackets / 64] &= ~(uint64_t{1} << psn % 64); }
 };
 
 struct QpReceiver {
   uint32_t expected_psn = 0;
   uint32_t receiving = 0;  // the first not wholly delivered; position in Program::qp_messages
   uint32_t unacknowledged = 0;
-  bool nak_sent = false;
+  uint32_t asked = 0;  // packets below this number that are missing have been asked for
   Time next_cnp = 0;
 };
 
@@ -138,6 +171,8 @@ struct World {
   std::vector<QpSender> senders;
   std::vector<QpReceiver> receivers;
   std::vector<RateControl> rates;
+  std::vector<RecycledPaths> recycled;     // by queue pair, or empty
+  std::vector<ReorderWindow> reordered;    // by queue pair, or empty
   std::vector<MessageState> messages;      // by position in Program::qp_messages
   std::vector<uint32_t> message_position;  // by message
   std::vector<StepState> steps;

@@ -8,23 +8,35 @@
 namespace orrery::sim {
 
 uint32_t ProgramBuilder::add_path(const fabric::Path& path) {
+  const uint32_t there = number_path(path), back = number_path(graph_.reversed(path));
+  reverse_of_[there] = back;
+  reverse_of_[back] = there;
+  return there;
+}
+
+uint32_t ProgramBuilder::number_path(const fabric::Path& path) {
   assert(path.size() <= kMaxPathLinks);
   const auto [found, is_new] = paths_.try_emplace(path, static_cast<uint32_t>(path_links_.size()));
   if (is_new) {
     PathLinks links;
     for (uint32_t i = 0; i < kMaxPathLinks; ++i) links.links[i] = i < path.size() ? path[i] : kNone;
     path_links_.push_back(links);
+    reverse_of_.push_back(kNone);
   }
   return found->second;
 }
 
-uint32_t ProgramBuilder::add_qp(uint32_t src, uint32_t dst, const fabric::Path& path, uint64_t pace_bps) {
+uint32_t ProgramBuilder::add_qp(uint32_t src, uint32_t dst, const std::vector<fabric::Path>& paths, PathPolicy policy,
+                                uint64_t pace_bps) {
+  assert(!paths.empty());
   QueuePair qp;
   qp.src = src;
   qp.dst = dst;
-  qp.path = add_path(path);
-  qp.reverse_path = add_path(graph_.reversed(path));
+  qp.first_path = static_cast<uint32_t>(qp_paths_.size());
+  qp.path_count = static_cast<uint32_t>(paths.size());
+  qp.policy = policy;
   qp.pace_bps = pace_bps;
+  for (const fabric::Path& path : paths) qp_paths_.push_back(add_path(path));
   qps_.push_back(qp);
   return static_cast<uint32_t>(qps_.size() - 1);
 }
@@ -104,6 +116,8 @@ Result<Program> ProgramBuilder::build() {
     program.qp_messages[program.qps[qp].first_message + used[qp]++] = m;
   }
   program.paths = path_links_;
+  program.reverse_of = reverse_of_;
+  program.qp_paths = qp_paths_;
   return program;
 }
 

@@ -17,8 +17,10 @@ class ProgramBuilder {
 
   // Equal paths are stored once. Precondition: at most kMaxPathLinks links.
   uint32_t add_path(const fabric::Path& path);
-  // Hosts are indices into Graph::nics(); ACKs go back over the same cables.
-  uint32_t add_qp(uint32_t src, uint32_t dst, const fabric::Path& path, uint64_t pace_bps = 0);
+  // Hosts are indices into Graph::nics(); ACKs go back over the same cables. The first path is the one it begins with.
+  // Precondition: at least one path.
+  uint32_t add_qp(uint32_t src, uint32_t dst, const std::vector<fabric::Path>& paths,
+                  PathPolicy policy = PathPolicy::kStatic, uint64_t pace_bps = 0);
   // Messages of one queue pair are sent in the order of these calls. A message is released by a step.
   uint32_t add_message(uint32_t qp, uint64_t bytes);
   // What releases `message`, on its sender; with no predecessor it is done `delay` after the start.
@@ -37,11 +39,14 @@ class ProgramBuilder {
   struct Edge {
     uint32_t from, to;
   };
+  uint32_t number_path(const fabric::Path& path);
   std::vector<Successors> place(const std::vector<Edge>& edges, size_t count, Program& program);
 
   const fabric::Graph& graph_;
   std::map<fabric::Path, uint32_t> paths_;
   std::vector<PathLinks> path_links_;
+  std::vector<uint32_t> reverse_of_;
+  std::vector<uint32_t> qp_paths_;
   std::vector<QueuePair> qps_;
   std::vector<Message> messages_;
   std::vector<Step> steps_;
