@@ -242,6 +242,13 @@ std::optional<shm::FlowSample> FakeAgent::flow(uint32_t slot) const {
   return std::nullopt;
 }
 
+std::optional<orrery_qp_counters> FakeAgent::qp(uint32_t slot, uint32_t generation) const {
+  std::lock_guard lock(mutex_);
+  for (size_t i = sessions_.size(); i-- > 0;)
+    if (sessions_[i]->segment) return sessions_[i]->segment->read_qp(slot, generation);
+  return std::nullopt;
+}
+
 uint64_t FakeAgent::dropped() const {
   std::lock_guard lock(mutex_);
   return dropped_;

@@ -54,6 +54,7 @@ class FakeAgent {
   std::vector<FakeFlow> flows() const;
   // Of the process that attached last.
   std::optional<shm::FlowSample> flow(uint32_t slot) const;
+  std::optional<orrery_qp_counters> qp(uint32_t slot, uint32_t generation) const;
   uint64_t dropped() const;
   int attachments() const;
   uint32_t layers() const;  // of the last request

@@ -34,6 +34,7 @@ class Program {
   void say(const std::string& text);
   ProgramResult finish();
   pid_t pid() const { return pid_; }
+  const std::string& output() const { return result_.out; }  // so far
 
  private:
   void read_some(int timeout_ms);
