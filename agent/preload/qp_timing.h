@@ -1,7 +1,9 @@
-// Release and pace of queue pairs by deferral, and the live change of their path: where the data path and the control
-// path of verbs call them.
+// Release and pace of queue pairs by deferral, and when their live path is changed: what the hooks of verbs call, and
+// what the plan means for a queue pair's sends.
 //
-// Nothing here sleeps. Times are monotonic nanoseconds of process.h's clock, as verbs_clock.h reads them.
+// A send whose time has not come is copied and answered with success; it is posted from a later post to the queue pair,
+// a later poll of any completion queue, or the arming of one, whichever comes first when its time has come. Nothing
+// here sleeps, and there is no thread: so only sends of threads that poll while they wait are held (qp_timing.cpp).
 #pragma once
 
 #include "agent/preload/qp_table.h"
@@ -9,26 +11,36 @@
 
 namespace orrery::preload {
 
+// From the environment, once, before anything else here.
+void read_timing_settings();
+
 // In the post_send hook, instead of the provider's post, for a queue pair that is `timed`. The answer, *bad_wr and
 // errno are those of the provider, or success for what is held. `burst`: the pause before was longer than the flowlet
-// gap. Counts what it posts with count_posted(). Called on the program's thread; attached or not (what is held must
-// go).
-int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, uint64_t now, bool burst);
+// gap. Counts what it posts. Attached or not (what is held must go), but never in a forked child before it attaches.
+int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst);
 
-// In the poll_cq hook, before the provider's poll, while any queue pair holds sends (held_qps != 0): posts those of
-// this completion queue's context whose time has come.
+// How many queue pairs hold sends.
 extern uint32_t held_qps;
-void release_due_sends(const ibv_cq* cq, uint64_t now);
 
-// The plan's answer for this queue pair has changed; null: there is none any more. Sets qp.timed, and moves the queue
-// pair to the path the plan now wants, when it can be moved. Called at the start of a burst, before its first post.
-void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer, uint64_t now);
+// In the poll_cq hook, before the provider's poll, while held_qps != 0: posts what is due, of any queue pair.
+void release_due_sends();
 
-// The queue pair is about to leave the state it sends in (ERR, RESET, SQD by the program, destroy): what is held is
-// posted now, in order, so that the program sees the completions it expects.
-void drain_held_sends(Qp& qp);
-
-// After the agent or the plan's lease has gone: called from the hooks at most every kTickNs while held_qps != 0.
+// Everything that is held goes now.
 void drain_all_held_sends();
+
+// In the req_notify_cq hook, before the provider's: the program is about to sleep. What is held goes now, and queue
+// pairs of this completion queue are never held again.
+void note_cq_armed(const ibv_cq* cq);
+
+// The plan's answer for this queue pair has changed; null: there is none any more. Sets qp.timed.
+void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer);
+
+// The queue pair is about to leave the state it sends in (ERR, SQD by the program; `for_good`: RESET or destroy). What
+// is held is posted now, in order, so that the program sees the completions it expects; what the provider has no room
+// for is dropped for good, as a RESET would, or follows when there is room.
+void drain_held_sends(Qp& qp, bool for_good);
+
+// In a forked child.
+void forget_held_sends_of_parent();
 
 }  // namespace orrery::preload

@@ -1,0 +1,333 @@
+#include "agent/preload/qp_timing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/preload/deferral.h"
+#include "agent/preload/plan_use.h"
+#include "agent/preload/port_choice.h"
+#include "agent/preload/qp_count.h"
+#include "agent/preload/repath.h"
+
+namespace orrery::preload {
+
+constinit uint32_t held_qps = 0;
+
+// What a queue pair needs whose sends the plan times. Belongs to an entry of the table of queue pairs for good, with
+// all of its successive queue pairs.
+struct HeldSends {
+  Deferral queue;  // its lock guards the rest
+
+  ReleaseHold release;
+  uint64_t budget_ns;  // how long this burst may still be held
+  bool fresh_burst;    // a burst has begun, and nothing of it that could be held has been posted
+  bool may_hold;       // this burst
+
+  // Who posts, and whether that thread polls while it waits; see polls_while_waiting().
+  const void* thread;
+  uint32_t empty_polls;
+  uint32_t posts_by_thread;
+  bool unsignaled;  // requests without completion have been posted: the counters do not tell what is outstanding
+
+  uint16_t wanted_port;  // 0: it need not move
+};
+
+namespace {
+
+constexpr uint32_t kMaxHeld = 1024;
+constexpr uint32_t kWords = kMaxHeld / 64;
+constexpr uint32_t kArmedBits = 8192;
+constexpr uint32_t kPostsBeforeMove = 16;
+constexpr uint16_t kFirstRocePort = 0xc000;
+
+HeldSends pool[kMaxHeld];
+Qp* owners[kMaxHeld];
+uint32_t pool_used = 0;
+uint64_t holding[kWords];         // a bit per pool entry
+uint64_t armed[kArmedBits / 64];  // completion queues that were armed, by hash: who arms one sleeps
+bool providers_lock = true;       // false: the program promised its provider not to use threads
+bool control_too = false;
+bool switched_off = false;
+
+class KeepErrno {
+ public:
+  KeepErrno() : saved_(errno) {}
+  ~KeepErrno() { errno = saved_; }
+
+ private:
+  const int saved_;
+};
+
+uint32_t index_of(const HeldSends& held) {
+  return static_cast<uint32_t>(&held - pool);
+}
+
+// Two threads that want one at once take one each; the one that is late leaves its own unused.
+HeldSends* held_of(Qp& qp) {
+  HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
+  if (held != nullptr || __atomic_load_n(&pool_used, __ATOMIC_RELAXED) >= kMaxHeld) return held;
+  const uint32_t index = __atomic_fetch_add(&pool_used, 1u, __ATOMIC_RELAXED);
+  if (index >= kMaxHeld) return nullptr;
+  owners[index] = &qp;
+  if (__atomic_compare_exchange_n(&qp.held, &held, &pool[index], false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+    return &pool[index];
+  return held;
+}
+
+// Keeps what pollers look at in step with the queue. Under the queue's lock.
+void note_holding(HeldSends& held) {
+  const uint32_t index = index_of(held);
+  const uint64_t bit = uint64_t{1} << (index % 64);
+  uint64_t& word = holding[index / 64];
+  const bool was = (__atomic_load_n(&word, __ATOMIC_RELAXED) & bit) != 0;
+  const bool is = !held.queue.empty();
+  if (!is) held.release.since_ns = 0;
+  if (is == was) return;
+  if (is) {
+    __atomic_fetch_or(&word, bit, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&held_qps, 1u, __ATOMIC_RELEASE);
+  } else {
+    __atomic_fetch_and(&word, ~bit, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(&held_qps, 1u, __ATOMIC_RELEASE);
+  }
+}
+
+void count_posts(void* owner, const Posts& posts, uint64_t now) {
+  Qp& qp = *static_cast<Qp*>(owner);
+  HeldSends& held = *qp.held;
+  held.budget_ns -= posts.held_ns < held.budget_ns ? posts.held_ns : held.budget_ns;
+  if (!is_counted(qp)) return;
+  count_posted(qp, posts.first, posts.refused, now);
+  if (posts.held == 0) return;
+  add_shared(&qp.counters->deferred, posts.held);
+  add_shared(&qp.counters->drained_early, posts.early);
+  add_shared(&qp.flow->held_sends, posts.held);
+  add_shared(&qp.flow->held_ns, posts.held_ns);
+}
+
+bool put_into_error(void* owner) {
+  Qp& qp = *static_cast<Qp*>(owner);
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  say(kLogError,
+      "a held send was refused by the device, its queue pair is put into the error state: ", qp.context->device->name);
+  return qp.modify != nullptr && qp.modify(qp.qp, &attributes, IBV_QP_STATE) == 0;
+}
+
+// How much the queue pair has room for before its provider would refuse. Where requests without completion are posted
+// only the provider knows, and its depth is what bounds us.
+uint32_t room_of(const Qp& qp, const HeldSends& held) {
+  if (held.unsignaled || !is_counted(qp)) return qp.max_send_wr;
+  const uint64_t posted = shm::load_relaxed(&qp.counters->posted_sends);
+  const uint64_t completed = shm::load_relaxed(&qp.counters->send_completions);
+  const uint64_t outstanding = posted > completed ? posted - completed : 0;
+  return outstanding < qp.max_send_wr ? qp.max_send_wr - static_cast<uint32_t>(outstanding) : 0;
+}
+
+SendTarget target_of(Qp& qp) {
+  return {&qp,          qp.qp, qp.ops->post_send, count_posts, put_into_error, room_of(qp, *qp.held), qp.max_send_sge,
+          qp.max_inline};
+}
+
+uint32_t armed_bit(const ibv_cq* cq) {
+  return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(cq) >> 4) * 0x9e3779b97f4a7c15ull >> 40) % kArmedBits;
+}
+bool was_armed(const ibv_cq* cq) {
+  if (cq == nullptr) return false;
+  const uint32_t bit = armed_bit(cq);
+  return (__atomic_load_n(&armed[bit / 64], __ATOMIC_RELAXED) >> (bit % 64) & 1) != 0;
+}
+
+bool can_hold(const Qp& qp) {
+  return qp.can_defer && !switched_off && providers_lock && !qp.loopback && !was_armed(qp.qp->send_cq) &&
+         !was_armed(qp.qp->recv_cq);
+}
+
+bool plan_is_valid(uint64_t now) {
+  return attached() && attachment.plan.lease_valid(now);
+}
+
+// Whether the burst that begins with this chain is one to hold: it carries data away from here, and is not what the
+// other side waits for before it may send.
+bool carries_data(const Qp& qp, const ibv_send_wr* wr) {
+  const bool alone = wr != nullptr && wr->next == nullptr;
+  for (; wr != nullptr; wr = wr->next) {
+    if (wr->opcode == IBV_WR_RDMA_READ || !SendFifo::can_hold(*wr)) continue;
+    if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) continue;
+    const uint64_t length = length_of(*wr);
+    const bool control = alone && wr->opcode == IBV_WR_RDMA_WRITE && may_be_control(qp, length, wr->send_flags);
+    if (length != 0 && (!control || control_too)) return true;
+  }
+  return false;
+}
+
+void note_poster(HeldSends& held, const Qp& qp, const ibv_send_wr* wr) {
+  if (held.thread != &thread_state) {
+    held.thread = &thread_state;
+    held.empty_polls = thread_state.empty_polls;
+    held.posts_by_thread = 0;
+  }
+  ++held.posts_by_thread;
+  if (held.unsignaled || qp.sig_all) return;
+  for (; wr != nullptr; wr = wr->next)
+    if (!(wr->send_flags & IBV_SEND_SIGNALED)) held.unsignaled = true;
+}
+
+// What is held goes with the next post or poll, so only a thread that polls may be made to wait: one that has polled in
+// vain since the last burst. A program that waits in another way (for the peer's write to change its memory, for a
+// message on a socket) might never poll again before the peer has what we hold.
+bool polls_while_waiting(HeldSends& held) {
+  const uint32_t polls = thread_state.empty_polls;
+  const bool polled = polls != held.empty_polls;
+  held.empty_polls = polls;
+  return polled;
+}
+
+SendSchedule begin_burst(Qp& qp, HeldSends& held, uint64_t now) {
+  held.fresh_burst = false;
+  held.may_hold = polls_while_waiting(held);
+  held.budget_ns = attachment.hold_cap_ns;
+  if (!held.may_hold) return {};
+  const uint64_t start = release_waits_for(qp.plan_comm_id, &qp.plan_comm, qp.release_offset_ns, held.release, now);
+  const uint64_t release = start != 0 ? hold_for(held.release, start, qp.release_offset_ns, now) : 0;
+  return {true, release, qp.pace_bps, held.budget_ns};
+}
+
+SendSchedule schedule_of(Qp& qp, HeldSends& held, const ibv_send_wr* wr, uint64_t now) {
+  if (!plan_is_valid(now) || !can_hold(qp)) return {};
+  if (!held.queue.empty()) return {true, 0, qp.pace_bps, held.budget_ns};
+  if (!carries_data(qp, wr)) return {};
+  if (held.fresh_burst) return begin_burst(qp, held, now);
+  return {held.may_hold && qp.pace_bps != 0, 0, qp.pace_bps, held.budget_ns};
+}
+
+void move_if_wanted(Qp& qp, HeldSends& held) {
+  if (held.wanted_port == 0 || !held.queue.empty() || held.posts_by_thread < kPostsBeforeMove) return;
+  if (!qp.can_move || held.wanted_port == qp.udp_sport) {
+    held.wanted_port = 0;
+    return;
+  }
+  if (move_qp(qp, held.wanted_port) != Moved::kNotNow) held.wanted_port = 0;
+}
+
+template <typename Action>
+void for_each_holding(Action action) {
+  for (uint32_t word = 0; word < kWords; ++word)
+    for (uint64_t bits = __atomic_load_n(&holding[word], __ATOMIC_ACQUIRE); bits != 0; bits &= bits - 1) {
+      const auto index = word * 64 + static_cast<uint32_t>(__builtin_ctzll(bits));
+      action(*owners[index], pool[index]);
+    }
+}
+
+// The port that the plan wants and this one is not, 0 when all is well or nothing can be done about it.
+uint16_t port_to_move_to(const Qp& qp, const orrery_plan_entry& entry) {
+  if (!qp.can_move || qp.lag || entry.src_port_first == 0) return 0;
+  PortChoice choice(entry, qp.local, qp.remote, (qp.qpn ^ qp.dest_qpn << 8) * 7919u);
+  if (choice.takes(qp.udp_sport)) return 0;
+  uint16_t port = choice.next();
+  while (port != 0 && port < kFirstRocePort) port = choice.next();
+  return port;
+}
+
+bool is_set(const char* value) {
+  return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
+}
+
+}  // namespace
+
+void read_timing_settings() {
+  providers_lock = !is_set(getenv("MLX5_SINGLE_THREADED"));
+  control_too = is_set(getenv("ORRERY_DEFER_CTS"));
+  if (const char* kib = getenv("ORRERY_DEFER_KIB")) {
+    const unsigned long value = strtoul(kib, nullptr, 10);
+    switched_off = value == 0;
+    limit_send_fifos(value * 1024);
+  }
+}
+
+int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst) {
+  HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
+  if (held == nullptr) return qp.ops->post_send(qp.qp, wr, bad_wr);
+  ibv_send_wr* own_bad = nullptr;
+  const Deferral::Guard guard(held->queue);
+  const uint64_t now = now_ns();
+  note_poster(*held, qp, wr);
+  if (burst && held->queue.empty()) {
+    held->fresh_burst = true;
+    if (plan_is_valid(now)) move_if_wanted(qp, *held);
+  }
+  const SendSchedule schedule = schedule_of(qp, *held, wr, now);
+  const int answer = held->queue.post(target_of(qp), wr, bad_wr != nullptr ? bad_wr : &own_bad, schedule, now);
+  note_holding(*held);
+  return answer;
+}
+
+void release_due_sends() {
+  const KeepErrno keep;
+  const uint64_t now = now_ns();
+  const bool valid = plan_is_valid(now);
+  for_each_holding([&](Qp& qp, HeldSends& held) {
+    const uint64_t due = held.queue.first_due_ns();
+    if (due == 0 || (valid && due > now) || !held.queue.try_lock()) return;
+    held.queue.flush(target_of(qp), valid ? now : UINT64_MAX, now);
+    note_holding(held);
+    held.queue.unlock();
+  });
+}
+
+void drain_all_held_sends() {
+  const KeepErrno keep;
+  const uint64_t now = now_ns();
+  for_each_holding([&](Qp& qp, HeldSends& held) {
+    const Deferral::Guard guard(held.queue);
+    held.queue.flush_all(target_of(qp), now);
+    note_holding(held);
+  });
+}
+
+void note_cq_armed(const ibv_cq* cq) {
+  const uint32_t bit = armed_bit(cq);
+  __atomic_fetch_or(&armed[bit / 64], uint64_t{1} << (bit % 64), __ATOMIC_RELAXED);
+  if (__atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_all_held_sends();
+}
+
+void drain_held_sends(Qp& qp, bool for_good) {
+  HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
+  if (held == nullptr) return;
+  const KeepErrno keep;
+  const Deferral::Guard guard(held->queue);
+  held->queue.flush_all(target_of(qp), now_ns());
+  if (for_good) {
+    held->queue.start_anew();
+    held->release = ReleaseHold{};
+    held->fresh_burst = held->may_hold = held->unsignaled = false;
+    held->thread = nullptr;
+    held->wanted_port = 0;
+    __atomic_store_n(&qp.timed, false, __ATOMIC_RELAXED);
+  }
+  note_holding(*held);
+}
+
+void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer) {
+  const bool times = (qp.release_offset_ns != 0 || qp.pace_bps != 0) && can_hold(qp);
+  const uint16_t port = answer != nullptr ? port_to_move_to(qp, answer->entry) : uint16_t{0};
+  const bool wanted = times || port != 0;
+  HeldSends* held = wanted ? held_of(qp) : qp.held;
+  if (held == nullptr) return;
+  const KeepErrno keep;
+  const Deferral::Guard guard(held->queue);
+  held->wanted_port = port;
+  if (!wanted) held->queue.flush_all(target_of(qp), now_ns());
+  note_holding(*held);
+  __atomic_store_n(&qp.timed, wanted || !held->queue.empty(), __ATOMIC_RELAXED);
+}
+
+void forget_held_sends_of_parent() {
+  for (uint32_t i = 0; i < kMaxHeld && i < pool_used; ++i) pool[i] = HeldSends{};
+  memset(holding, 0, sizeof(holding));
+  held_qps = 0;
+  forget_send_fifos_of_parent();
+}
+
+}  // namespace orrery::preload
