@@ -15,6 +15,7 @@
 #include "agent/preload/flow_table.h"
 #include "agent/preload/kill_switch.h"
 #include "agent/preload/plan_use.h"
+#include "agent/preload/qp_timing.h"
 #include "agent/preload/qp_table.h"
 
 extern "C" {
@@ -60,6 +61,7 @@ bool decide() {
   if (is_switched_off()) return false;
   log_level = parse_log_level(getenv("ORRERY_LOG"));
   choose_agent_socket(getenv("ORRERY_AGENT_SOCKET"));
+  read_timing_settings();
   interested_pid = getpid();
   madvise(&fork_wiped, sizeof(fork_wiped), MADV_WIPEONFORK);  // older kernels: the handler below
   return call_in_children(child_after_fork);

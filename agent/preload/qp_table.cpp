@@ -5,6 +5,7 @@
 
 #include "agent/preload/flow_table.h"
 #include "agent/preload/qp_count.h"
+#include "agent/preload/qp_timing.h"
 #include "agent/preload/verbs_clock.h"
 
 namespace orrery::preload {
@@ -141,6 +142,7 @@ bool speaks_of_qps(const Qp& qp) {
 void announce(Qp& qp) {
   const uint32_t current = generation();
   if (qp.announced == current) return;
+  qp.counted_whole = false;
   qp.slot = attachment.segment.claim_flow(static_cast<uint32_t>(&qp - qps));
   qp.flow = &sink_flow;
   qp.counters = &sink_counters;
@@ -173,12 +175,13 @@ void retire(Qp& qp) {
     }
   }
   __atomic_store_n(&qp.live_generation, 0u, __ATOMIC_RELEASE);
-  qp.ready = qp.has_received = false;
+  qp.ready = qp.has_received = qp.counted_whole = false;
   qp.early_recvs = 0;
   qp.announced = 0;
 }
 
 void remove_locked(Qp& qp) {
+  forget_held_sends(qp);
   retire(qp);
   take_out(qps_by_address, qp_bucket(qp.qp), &qp);
   take_out(qps_by_number, qp_bucket(qp.context, qp.qpn), &qp);
@@ -220,6 +223,7 @@ Qp* add_qp(const QpCreation& creation) {
   qp->max_send_wr = creation.cap.max_send_wr;
   qp->max_send_sge = creation.cap.max_send_sge;
   qp->max_inline = creation.cap.max_inline_data;
+  qp->can_defer = can_be_held(*qp, *creation.qp);
   qp->ordinal = kNoOrdinal;
   qp->born_by_entry = kNoPlanEntry;
   __atomic_store_n(&qp->qp, creation.qp, __ATOMIC_RELEASE);
@@ -251,6 +255,7 @@ void begin_flow(Qp& qp, const QpPath& path) {
   if (!attached()) return;
   refresh_qp_plan(qp, now_ns());
   announce(qp);
+  qp.counted_whole = qp.slot != shm::SegmentWriter::kNoSlot && speaks_of_qps(qp);
 }
 
 void end_flow(Qp& qp) {
@@ -272,6 +277,7 @@ void announce_all_qps() {
 void forget_qps_of_parent() {
   lock = Lock{};
   start_clock_anew();
+  forget_held_sends_of_parent();
   for (Qp& qp : qps)
     if (qp.qp != nullptr) {
       qp.ready = false;  // nothing to be told to anybody
@@ -295,6 +301,7 @@ void refresh_qp_plan_slow(Qp& qp, uint64_t now) {
   qp.plan_generation = generation();
   qp.plan_sequence = found ? answer.sequence : sequence;
   if (is_counted(qp)) shm::store_relaxed(&qp.flow->plan_flow_id, qp.plan_flow_id);
+  timing_plan_changed(qp, found ? &answer : nullptr);
 }
 
 }  // namespace orrery::preload

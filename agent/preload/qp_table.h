@@ -27,6 +27,7 @@ struct ProviderOps {
   int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
   int (*post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
   int (*poll_cq)(ibv_cq*, int, ibv_wc*);
+  int (*req_notify_cq)(ibv_cq*, int);
   ProviderKind kind;
 };
 
@@ -99,7 +100,10 @@ struct Qp : QpLive, QpPath {
   uint32_t cycles;       // how often it was made ready
   uint64_t early_recvs;  // receives posted before there was a flow to count them for
 
+  uint32_t drained_events;  // IBV_EVENT_SQ_DRAINED that the program is not to see, because a move causes them
+
   // Announcement to the agent.
+  bool counted_whole;  // the agent's counters know of every send since the queue pair was made ready
   uint32_t announced;  // the attachment that knows this flow
   uint32_t slot;       // of that attachment's segment
   uint32_t slot_generation;

@@ -118,7 +118,7 @@ bool put_into_error(void* owner) {
 // How much the queue pair has room for before its provider would refuse. Where requests without completion are posted
 // only the provider knows, and its depth is what bounds us.
 uint32_t room_of(const Qp& qp, const HeldSends& held) {
-  if (held.unsignaled || !is_counted(qp)) return qp.max_send_wr;
+  if (held.unsignaled || !qp.counted_whole || !is_counted(qp)) return qp.max_send_wr;
   const uint64_t posted = shm::load_relaxed(&qp.counters->posted_sends);
   const uint64_t completed = shm::load_relaxed(&qp.counters->send_completions);
   const uint64_t outstanding = posted > completed ? posted - completed : 0;
@@ -139,9 +139,10 @@ bool was_armed(const ibv_cq* cq) {
   return (__atomic_load_n(&armed[bit / 64], __ATOMIC_RELAXED) >> (bit % 64) & 1) != 0;
 }
 
+// `modify`: its program is seen to change states, so it will be seen to destroy it, too.
 bool can_hold(const Qp& qp) {
-  return qp.can_defer && !switched_off && providers_lock && !qp.loopback && !was_armed(qp.qp->send_cq) &&
-         !was_armed(qp.qp->recv_cq);
+  return qp.can_defer && !qp.extended && !qp.loopback && qp.modify != nullptr && !switched_off &&
+         __atomic_load_n(&providers_lock, __ATOMIC_RELAXED) && !was_armed(qp.qp->send_cq) && !was_armed(qp.qp->recv_cq);
 }
 
 bool plan_is_valid(uint64_t now) {
@@ -230,6 +231,16 @@ uint16_t port_to_move_to(const Qp& qp, const orrery_plan_entry& entry) {
   return port;
 }
 
+void start_anew(Qp& qp, HeldSends& held) {
+  held.queue.start_anew();
+  held.release = ReleaseHold{};
+  held.fresh_burst = held.may_hold = held.unsignaled = false;
+  held.thread = nullptr;
+  held.wanted_port = 0;
+  qp.plan_generation = 0;  // if it lives on, the plan is looked at anew
+  __atomic_store_n(&qp.timed, false, __ATOMIC_RELAXED);
+}
+
 bool is_set(const char* value) {
   return value != nullptr && *value != '\0' && strcmp(value, "0") != 0;
 }
@@ -246,10 +257,20 @@ void read_timing_settings() {
   }
 }
 
+bool can_be_held(const Qp& qp, const ibv_qp& made) {
+  return (made.qp_type == IBV_QPT_RC || made.qp_type == IBV_QPT_UC) && qp.max_send_wr != 0 && qp.max_send_sge != 0;
+}
+
+void note_thread_domain() {
+  __atomic_store_n(&providers_lock, false, __ATOMIC_RELAXED);
+  if (__atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_all_held_sends();
+}
+
 int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst) {
   HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
   if (held == nullptr) return qp.ops->post_send(qp.qp, wr, bad_wr);
   ibv_send_wr* own_bad = nullptr;
+  const int saved = errno;
   const Deferral::Guard guard(held->queue);
   const uint64_t now = now_ns();
   note_poster(*held, qp, wr);
@@ -260,6 +281,7 @@ int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst) {
   const SendSchedule schedule = schedule_of(qp, *held, wr, now);
   const int answer = held->queue.post(target_of(qp), wr, bad_wr != nullptr ? bad_wr : &own_bad, schedule, now);
   note_holding(*held);
+  if (answer == 0) errno = saved;
   return answer;
 }
 
@@ -298,14 +320,15 @@ void drain_held_sends(Qp& qp, bool for_good) {
   const KeepErrno keep;
   const Deferral::Guard guard(held->queue);
   held->queue.flush_all(target_of(qp), now_ns());
-  if (for_good) {
-    held->queue.start_anew();
-    held->release = ReleaseHold{};
-    held->fresh_burst = held->may_hold = held->unsignaled = false;
-    held->thread = nullptr;
-    held->wanted_port = 0;
-    __atomic_store_n(&qp.timed, false, __ATOMIC_RELAXED);
-  }
+  if (for_good) start_anew(qp, *held);
+  note_holding(*held);
+}
+
+void forget_held_sends(Qp& qp) {
+  HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
+  if (held == nullptr) return;
+  const Deferral::Guard guard(held->queue);
+  start_anew(qp, *held);
   note_holding(*held);
 }
 

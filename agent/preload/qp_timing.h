@@ -14,6 +14,9 @@ namespace orrery::preload {
 // From the environment, once, before anything else here.
 void read_timing_settings();
 
+// Whether sends of a new queue pair can be copied at all; of those that can, not all are (qp_timing.cpp).
+bool can_be_held(const Qp& qp, const ibv_qp& made);
+
 // In the post_send hook, instead of the provider's post, for a queue pair that is `timed`. The answer, *bad_wr and
 // errno are those of the provider, or success for what is held. `burst`: the pause before was longer than the flowlet
 // gap. Counts what it posts. Attached or not (what is held must go), but never in a forked child before it attaches.
@@ -39,6 +42,12 @@ void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer);
 // is held is posted now, in order, so that the program sees the completions it expects; what the provider has no room
 // for is dropped for good, as a RESET would, or follows when there is room.
 void drain_held_sends(Qp& qp, bool for_good);
+
+// The queue pair is gone, unnoticed: nothing of it may be posted any more.
+void forget_held_sends(Qp& qp);
+
+// The program has a provider leave out its locks: nobody but the thread that the program means may post.
+void note_thread_domain();
 
 // In a forked child.
 void forget_held_sends_of_parent();

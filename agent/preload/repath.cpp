@@ -6,6 +6,7 @@
 
 #include "agent/preload/forward.h"
 #include "agent/preload/qp_count.h"
+#include "agent/preload/verbs_library.h"
 
 namespace orrery::preload {
 namespace {
@@ -82,6 +83,22 @@ bool can_be_moved(const Qp& qp) {
   if (qp.type != IBV_QPT_RC || qp.loopback) return false;
   if (qp.ops->kind == kRxeProvider) return true;
   return qp.ops->kind == kMlx5Provider && sport_function(qp) != nullptr;
+}
+
+bool take_drained_event(Qp& qp) {
+  uint32_t expected = __atomic_load_n(&qp.drained_events, __ATOMIC_RELAXED);
+  while (expected != 0 && !__atomic_compare_exchange_n(&qp.drained_events, &expected, expected - 1, false,
+                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return expected != 0;
+}
+
+void acknowledge_beside(int (*get)(ibv_context*, ibv_async_event*), ibv_async_event* event) {
+  const int saved = errno;
+  auto* acknowledge =
+      reinterpret_cast<void (*)(ibv_async_event*)>(symbol_beside(reinterpret_cast<void*>(get), "ibv_ack_async_event"));
+  if (acknowledge != nullptr) acknowledge(event);
+  errno = saved;
 }
 
 Moved move_qp(Qp& qp, uint16_t port) {

@@ -22,4 +22,9 @@ enum class Moved {
 // Keeps errno. Precondition: attached, and the queue pair sends (RTS).
 Moved move_qp(Qp& qp, uint16_t port);
 
+// Soft-RoCE raises IBV_EVENT_SQ_DRAINED for a move. True when this event is such a one.
+bool take_drained_event(Qp& qp);
+// Acknowledges an event by the function of the copy of libibverbs that `get` is part of. Keeps errno.
+void acknowledge_beside(int (*get)(ibv_context*, ibv_async_event*), ibv_async_event* event);
+
 }  // namespace orrery::preload

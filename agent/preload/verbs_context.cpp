@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/preload/layers.h"
+#include "agent/preload/qp_timing.h"
 #include "agent/preload/verbs_clock.h"
 #include "agent/preload/verbs_extended.h"
 #include "common/abi/attach_abi.h"
@@ -21,6 +22,7 @@ constexpr uint8_t kMaxPorts = 8;
 using CreateQpEx = ibv_qp* (*)(ibv_context*, ibv_qp_init_attr_ex*);
 using OpenQp = ibv_qp* (*)(ibv_context*, ibv_qp_open_attr*);
 using CreateCqEx = ibv_cq_ex* (*)(ibv_context*, ibv_cq_init_attr_ex*);
+using AllocTd = ibv_td* (*)(ibv_context*, ibv_td_init_attr*);
 
 struct Context {
   ibv_context* context;  // key; null when free
@@ -29,6 +31,7 @@ struct Context {
   CreateQpEx create_qp_ex;
   OpenQp open_qp;
   CreateCqEx create_cq_ex;
+  AllocTd alloc_td;
 };
 Context contexts[kMaxContexts];
 uint32_t provider_count = 0;
@@ -115,6 +118,11 @@ ibv_cq_ex* hooked_create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attrib
   return cq;
 }
 
+ibv_td* hooked_alloc_td(ibv_context* context, ibv_td_init_attr* attributes) {
+  note_thread_domain();
+  return find(context)->alloc_td(context, attributes);
+}
+
 bool is_hooked(const ibv_context& context, uint32_t provider) {
   return context.ops.post_send == data_hooks[provider].post_send;
 }
@@ -123,13 +131,13 @@ bool is_hooked(const ibv_context& context, uint32_t provider) {
 uint32_t provider_of(const ibv_context_ops& ops) {
   for (uint32_t i = 0; i < provider_count; ++i)
     if (providers[i].post_send == ops.post_send && providers[i].post_recv == ops.post_recv &&
-        providers[i].poll_cq == ops.poll_cq)
+        providers[i].poll_cq == ops.poll_cq && providers[i].req_notify_cq == ops.req_notify_cq)
       return i;
   ProviderKind kind, other;
-  if (!is_code(ops.post_recv, &other) || !is_code(ops.poll_cq, &other) || !is_code(ops.post_send, &kind) ||
-      provider_count == kMaxProviders)
+  if (!is_code(ops.post_recv, &other) || !is_code(ops.poll_cq, &other) || !is_code(ops.req_notify_cq, &other) ||
+      !is_code(ops.post_send, &kind) || provider_count == kMaxProviders)
     return kMaxProviders;
-  providers[provider_count] = {ops.post_send, ops.post_recv, ops.poll_cq, kind};
+  providers[provider_count] = {ops.post_send, ops.post_recv, ops.poll_cq, ops.req_notify_cq, kind};
   return provider_count++;
 }
 
@@ -140,12 +148,15 @@ void hook_tables(Context& known) {
   known.create_qp_ex = ORRERY_HAS_OP(extended, create_qp_ex) ? extended->create_qp_ex : nullptr;
   known.open_qp = ORRERY_HAS_OP(extended, open_qp) ? extended->open_qp : nullptr;
   known.create_cq_ex = ORRERY_HAS_OP(extended, create_cq_ex) ? extended->create_cq_ex : nullptr;
+  known.alloc_td = ORRERY_HAS_OP(extended, alloc_td) ? extended->alloc_td : nullptr;
   set(&ops.post_send, hooks.post_send);
   set(&ops.post_recv, hooks.post_recv);
   set(&ops.poll_cq, hooks.poll_cq);
+  set(&ops.req_notify_cq, hooks.req_notify_cq);
   if (known.create_qp_ex != nullptr) set(&extended->create_qp_ex, hooked_create_qp_ex);
   if (known.open_qp != nullptr) set(&extended->open_qp, hooked_open_qp);
   if (known.create_cq_ex != nullptr) set(&extended->create_cq_ex, hooked_create_cq_ex);
+  if (known.alloc_td != nullptr) set(&extended->alloc_td, hooked_alloc_td);
 }
 
 void unhook_tables(const Context& known) {
@@ -155,10 +166,12 @@ void unhook_tables(const Context& known) {
   put_back(&ops.post_send, hooks.post_send, theirs.post_send);
   put_back(&ops.post_recv, hooks.post_recv, theirs.post_recv);
   put_back(&ops.poll_cq, hooks.poll_cq, theirs.poll_cq);
+  put_back(&ops.req_notify_cq, hooks.req_notify_cq, theirs.req_notify_cq);
   verbs_context* extended = verbs_get_ctx(known.context);
   if (known.create_qp_ex != nullptr) put_back(&extended->create_qp_ex, &hooked_create_qp_ex, known.create_qp_ex);
   if (known.open_qp != nullptr) put_back(&extended->open_qp, &hooked_open_qp, known.open_qp);
   if (known.create_cq_ex != nullptr) put_back(&extended->create_cq_ex, &hooked_create_cq_ex, known.create_cq_ex);
+  if (known.alloc_td != nullptr) put_back(&extended->alloc_td, &hooked_alloc_td, known.alloc_td);
 }
 
 // A context that was closed in a way we do not see, and whose address has come back unhooked.
@@ -174,6 +187,7 @@ Context* take_place(ibv_context* context, uint32_t provider) {
     place.create_qp_ex = nullptr;
     place.open_qp = nullptr;
     place.create_cq_ex = nullptr;
+    place.alloc_td = nullptr;
     set(&place.context, context);
     return &place;
   }

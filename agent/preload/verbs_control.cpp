@@ -12,6 +12,8 @@
 #include "agent/preload/flow_table.h"
 #include "agent/preload/hook_names.h"
 #include "agent/preload/process.h"
+#include "agent/preload/qp_timing.h"
+#include "agent/preload/repath.h"
 #include "agent/preload/verbs_clock.h"
 #include "agent/preload/verbs_context.h"
 #include "agent/preload/verbs_extended.h"
@@ -81,6 +83,7 @@ int traced_destroy_qp(int (*real)(ibv_qp*), ibv_qp* qp) {
   if (arm() == kOff) return real(qp);
   Qp* known = find_qp(qp);
   const uint32_t birth = known != nullptr ? known->birth : 0;
+  if (known != nullptr) drain_held_sends(*known, true);
   auto* extended = reinterpret_cast<ibv_qp_ex*>(qp);
   const bool was_extended = release_extended_qp(qp);
   const int result = real(qp);
@@ -165,10 +168,24 @@ int traced_modify_qp(ModifyQp real, ibv_qp* qp, ibv_qp_attr* attributes, int mas
   constexpr int kNamesPeer = IBV_QP_AV | IBV_QP_DEST_QPN;
   const ibv_qp_state state = attributes->qp_state;
   if (state == IBV_QPS_RTR && (mask & kNamesPeer) == kNamesPeer) return make_ready(real, *known, attributes, mask);
+  if (state == IBV_QPS_SQD) known->drained_events = 0;  // from now on they are the program's
+  if (state != IBV_QPS_RTR && state != IBV_QPS_RTS) drain_held_sends(*known, state == IBV_QPS_RESET);
   const int result = real(qp, attributes, mask);
   const KeepErrno keep;
   if (state == IBV_QPS_RESET && result == 0) end_flow(*known);
   return result;
+}
+
+// Who waits for events sleeps, and what moves of ours have caused is none of its business.
+int traced_get_async_event(int (*real)(ibv_context*, ibv_async_event*), ibv_context* context, ibv_async_event* event) {
+  if (arm() != kOff && __atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_all_held_sends();
+  for (;;) {
+    const int result = real(context, event);
+    if (result != 0 || event->event_type != IBV_EVENT_SQ_DRAINED || arm() == kOff) return result;
+    Qp* known = find_qp(event->element.qp);
+    if (known == nullptr || !take_drained_event(*known)) return result;
+    acknowledge_beside(real, event);
+  }
 }
 
 // The wrappers of one function for the copies that were looked up. No lock, no allocation: the hook of dlsym calls it.
@@ -206,6 +223,7 @@ constexpr HookedName kNames[] = {
     {"ibv_create_qp", "IBVERBS_1.1", Wrapped<traced_create_qp>::wrapper_for},
     {"ibv_destroy_cq", "IBVERBS_1.1", Wrapped<traced_destroy_cq>::wrapper_for},
     {"ibv_destroy_qp", "IBVERBS_1.1", Wrapped<traced_destroy_qp>::wrapper_for},
+    {"ibv_get_async_event", "IBVERBS_1.1", Wrapped<traced_get_async_event>::wrapper_for},
     {"ibv_import_device", "IBVERBS_1.10", Wrapped<traced_import_device>::wrapper_for},
     {"ibv_modify_qp", "IBVERBS_1.1", Wrapped<traced_modify_qp>::wrapper_for},
     {"ibv_open_device", "IBVERBS_1.1", Wrapped<traced_open_device>::wrapper_for},
@@ -253,6 +271,10 @@ ORRERY_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
 
 ORRERY_EXPORT ibv_context* ibv_import_device(int fd) {
   ORRERY_FORWARD(ibv_import_device, traced_import_device, static_cast<ibv_context*>(nullptr), fd);
+}
+
+ORRERY_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  ORRERY_FORWARD(ibv_get_async_event, traced_get_async_event, -1, context, event);
 }
 
 ORRERY_EXPORT int ibv_close_device(ibv_context* context) {

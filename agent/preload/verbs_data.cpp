@@ -1,8 +1,10 @@
-// The hooks in the contexts' tables: ibv_post_send, ibv_post_recv, ibv_poll_cq. While nobody listens they cost a load
-// and a jump; a post that is counted costs one reading of the processor's clock and one locked instruction.
+// The hooks in the contexts' tables: ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq. While nobody listens
+// they cost a load and a jump; a post that is counted costs one reading of the processor's clock and one locked
+// instruction.
 #include "agent/preload/attach.h"
 #include "agent/preload/process.h"
 #include "agent/preload/qp_count.h"
+#include "agent/preload/qp_timing.h"
 #include "agent/preload/verbs_clock.h"
 #include "agent/preload/verbs_context.h"
 
@@ -36,16 +38,24 @@ __attribute__((noinline)) int finish_post_slow(Qp& known, int result, ibv_send_w
 
 inline int post_and_count(Qp& known, PostSend post, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const uint64_t now = hot_now_ns();
-  if (static_cast<int64_t>(now - known.last_tx_ns) > static_cast<int64_t>(attachment.flowlet_gap_ns)) [[unlikely]]
+  const bool burst = static_cast<int64_t>(now - known.last_tx_ns) > static_cast<int64_t>(attachment.flowlet_gap_ns);
+  if (burst) [[unlikely]]
     refresh_qp_plan(known, now);
+  if (__atomic_load_n(&known.timed, __ATOMIC_ACQUIRE)) [[unlikely]]
+    return timed_post_send(known, wr, bad_wr, burst);
   const int result = post(qp, wr, bad_wr);
   if (result == 0 && wr != nullptr && count_one_posted(known, *wr, now)) [[likely]]
     return 0;
   return finish_post_slow(known, result, wr, bad_wr, now);
 }
 
-__attribute__((noinline)) int post_send_unattached(PostSend post, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  if (arm() == kSeeking) tick_sometimes(thread_state.calls_to_tick);
+// What is held goes first, whoever counts it.
+__attribute__((noinline)) int post_send_uncounted(PostSend post, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  if (arm() == kOff) return post(qp, wr, bad_wr);
+  tick_sometimes(thread_state.calls_to_tick);
+  Qp* known = __atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0 ? find_qp(qp) : nullptr;
+  if (known != nullptr && __atomic_load_n(&known->timed, __ATOMIC_ACQUIRE))
+    return timed_post_send(*known, wr, bad_wr, false);
   return post(qp, wr, bad_wr);
 }
 
@@ -53,10 +63,10 @@ template <size_t kProvider>
 int hooked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const PostSend post = providers[kProvider].post_send;
   if (!attached()) [[unlikely]]
-    return post_send_unattached(post, qp, wr, bad_wr);
+    return post_send_uncounted(post, qp, wr, bad_wr);
   Qp* known = find_qp(qp);
   if (known == nullptr || __atomic_load_n(&known->live_generation, __ATOMIC_ACQUIRE) != generation()) [[unlikely]]
-    return post(qp, wr, bad_wr);
+    return post_send_uncounted(post, qp, wr, bad_wr);
   return post_and_count(*known, post, qp, wr, bad_wr);
 }
 
@@ -113,15 +123,30 @@ __attribute__((noinline)) void count_polled(const ibv_context* context, const ib
   tick_sometimes(thread_state.calls_to_tick);
 }
 
+__attribute__((noinline)) void before_poll_while_held() {
+  if (arm() != kOff) release_due_sends();
+}
+
 template <size_t kProvider>
 int hooked_poll_cq(ibv_cq* cq, int room, ibv_wc* completions) {
+  if (__atomic_load_n(&held_qps, __ATOMIC_RELAXED) != 0) [[unlikely]]
+    before_poll_while_held();
   const int count = providers[kProvider].poll_cq(cq, room, completions);
-  if (count > 0 && attached()) count_polled(cq->context, completions, count);
+  if (count == 0)
+    ++thread_state.empty_polls;
+  else if (count > 0 && attached())
+    count_polled(cq->context, completions, count);
   return count;
 }
 
+template <size_t kProvider>
+int hooked_req_notify_cq(ibv_cq* cq, int solicited_only) {
+  if (arm() != kOff) note_cq_armed(cq);
+  return providers[kProvider].req_notify_cq(cq, solicited_only);
+}
+
 #define ORRERY_HOOKS_OF(provider) \
-  { hooked_post_send<provider>, hooked_post_recv<provider>, hooked_poll_cq<provider> }
+  { hooked_post_send<provider>, hooked_post_recv<provider>, hooked_poll_cq<provider>, hooked_req_notify_cq<provider> }
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 
 #include "agent/preload/flow_table.h"
 #include "agent/preload/port_choice.h"
+#include "agent/preload/repath.h"
 #include "agent/preload/verbs_context.h"
 #include "agent/preload/verbs_library.h"
 
@@ -142,7 +143,7 @@ bool describe_path(Qp& qp, ibv_context* context, const ibv_qp_attr& attributes, 
     path->remote.port = kRoceUdpPort;
     qp.loopback = path->dest_qpn == qp.qpn && memcmp(path->local.address, path->remote.address, 16) == 0;
     path->lag = is_bonded(*context->device, address.port_num, address.grh.sgid_index);
-    path->can_move = qp.ops->kind == kRxeProvider && qp.type == IBV_QPT_RC && !qp.loopback;
+    path->can_move = can_be_moved(qp);
     path->ordinal = ordinal_of(qp, path->remote);
     if (path->ordinal != kNoOrdinal) {
       memcpy(qp.numbered_peer, path->remote.address, 16);

@@ -194,12 +194,12 @@ TEST_CASE("a running queue pair moves to another source port when the plan chang
   Run run;
   {
     Program program(traffic(80, 4, 16384, true), {.agent_socket = path});
-    REQUIRE(program.wait_for_output("ready\n"));
+    REQUIRE(program.wait_for_output("ready 0\n"));
     program.say("\n");
-    REQUIRE(program.wait_for_output("ready\n"));
+    REQUIRE(program.wait_for_output("ready 20\n"));
     agent.publish({from_ports(51000, 51063)}, 60'000 * kMillisecond);
     program.say("\n");
-    REQUIRE(program.wait_for_output("ready\n"));
+    REQUIRE(program.wait_for_output("ready 40\n"));
     agent.publish({from_ports(52000, 52063)}, 60'000 * kMillisecond);
     program.say("\n\n");
     run.result = program.finish();

@@ -8,7 +8,7 @@
 // then waits for the end of standard input. With `step` it reads a character before every quarter of the rounds. An
 // asynchronous event, or a state other than RTS between two rounds, is a failure.
 #include <infiniband/verbs.h>
-#include <unistd.h>
+#include <time.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -32,6 +32,7 @@ int ncclAllReduce(const void* send, void* receive, size_t count, int type, int o
 namespace {
 
 constexpr uint32_t kDepth = 64;
+constexpr uint64_t kPauseNs = 2'000'000;
 constexpr int kFloat = 7, kSum = 0;
 
 [[noreturn]] void fail(const char* what) {
@@ -167,6 +168,15 @@ void poll_until(End& end, uint32_t wanted, bool in_order) {
   }
 }
 
+// What a proxy thread does while it has nothing to do.
+void poll_in_vain(End& end) {
+  ibv_wc completion{};
+  for (const uint64_t until = now_ns() + kPauseNs; now_ns() < until;) {
+    if (ibv_poll_cq(end.cq, 1, &completion) != 0) fail("a completion too many");
+    std::this_thread::yield();
+  }
+}
+
 void verify(const End& to, uint64_t round, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i)
     if (to.memory[i] != pattern(round, i)) fail("wrong data");
@@ -212,13 +222,13 @@ int main(int argc, char** argv) {
 
   for (uint64_t round = 0; round < rounds; ++round) {
     if (step && round % (rounds / 4 != 0 ? rounds / 4 : 1) == 0) {
-      std::printf("ready\n");
+      std::printf("ready %llu\n", static_cast<unsigned long long>(round));
       std::fflush(stdout);
       if (std::getchar() == EOF) return 1;
     }
     for (size_t i = 0; i < total; ++i) from.memory[i] = pattern(round, i);
     post_receives(to, messages);
-    usleep(2000);
+    poll_in_vain(from);
     const uint64_t start = now_ns();
     if (ncclAllReduce(nullptr, nullptr, total / 4, kFloat, kSum, comm, nullptr) != 0) fail("ncclAllReduce");
     post_writes(from, to, messages, bytes);
