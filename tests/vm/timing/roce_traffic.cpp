@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +33,7 @@ int ncclAllReduce(const void* send, void* receive, size_t count, int type, int o
 namespace {
 
 constexpr uint32_t kDepth = 64;
+constexpr int kComms = 8;
 constexpr uint64_t kPauseNs = 2'000'000;
 constexpr int kFloat = 7, kSum = 0;
 
@@ -209,9 +211,13 @@ int main(int argc, char** argv) {
   const bool step = argc > 6 && std::strcmp(argv[6], "step") == 0;
   const size_t total = size_t{messages} * bytes;
 
-  ncclUniqueId id{};
+  // Several communicators, as frameworks make them: whoever listens has time to be there before the first connection.
   ncclComm_t comm = nullptr;
-  if (ncclGetUniqueId(&id) != 0 || ncclCommInitRank(&comm, 2, id, 0) != 0) fail("communicator");
+  for (int i = 0; i < kComms; ++i) {
+    ncclUniqueId id{};
+    if (ncclGetUniqueId(&id) != 0 || ncclCommInitRank(&comm, 2, id, 0) != 0) fail("communicator");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
   End from, to;
   make_end(from, argv[1], total);
   make_end(to, argv[2], total);
