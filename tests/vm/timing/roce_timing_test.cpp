@@ -65,7 +65,7 @@ Counted counters_of_sender(const FakeAgent& agent) {
   for (const orrery_event& event : agent.events_of(ORRERY_EVENT_QP_READY)) {
     if (std::strcmp(event.qp.device, "rxe0") != 0) continue;
     const auto flow = agent.flow(event.qp.slot);
-    const auto qp = agent.qp(event.qp.slot);
+    const auto qp = agent.qp(event.qp.slot, event.qp.generation);
     REQUIRE(flow);
     REQUIRE(qp);
     return {*flow, *qp};
