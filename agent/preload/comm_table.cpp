@@ -68,7 +68,8 @@ Comm* add_comm(void* handle, const Comm& values) {
     comm.profiled = values.profiled;
     comm.parent_id = values.parent_id;
     comm.nccl = values.nccl;
-    comm.children = comm.nccl_children = comm.device_traffic = 0;
+    comm.children = comm.device_traffic = comm.same_excluded = 0;
+    comm.last_excluded = 0;
     __atomic_store_n(&comm.handle, handle, __ATOMIC_RELEASE);
     return &comm;
   }

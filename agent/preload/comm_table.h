@@ -20,9 +20,10 @@ struct alignas(64) Comm {
   uint32_t profiled;   // which profiler context tells of it too, 0: none (profiler_comms.h)
   uint64_t parent_id;
   NcclIdentity nccl;
-  uint32_t children;        // so far: part of a child's identity
-  uint32_t nccl_children;   // so far, as NCCL counts them
+  uint32_t children;        // split and grown so far: part of a child's identity, and of NCCL's own
   uint32_t device_traffic;  // not 0: kernels may send through it
+  uint64_t last_excluded;   // the set of ranks without which it was shrunk last, as a hash
+  uint32_t same_excluded;   // how often in a row
 };
 
 // Null when the handle is unknown (made by a way we do not wrap, or the table was full).

@@ -7,7 +7,6 @@
 namespace orrery::preload {
 namespace {
 
-constexpr uint32_t kShrinkColour = 0xfffffffeu;
 constexpr int kMaxDevices = 1024;
 
 // Tells the agent before NCCL does anything. Returns the attachment that was told, 0 for none.
@@ -90,26 +89,45 @@ ncclResult_t make_comm(NcclCopy& copy, PendingComm made, Make make) {
   return result;
 }
 
-// `colour` as ncclCommSplit has it. A child of a communicator that has no identity has none either.
 template <typename Make>
-ncclResult_t make_child(NcclCopy& copy, ncclComm_t parent_handle, ncclComm_t* place, bool split, uint32_t colour,
-                        Make make) {
+ncclResult_t make_unseen(NcclCopy& copy, Make make) {
+  NcclCall call(copy);
+  return make();
+}
+
+// Null when the child is none of the application's, or the parent unknown.
+Comm* find_parent(ncclComm_t handle, ncclComm_t* child) {
+  return thread_state.depth == 0 && child != nullptr ? find_comm(handle) : nullptr;
+}
+
+// A child of a communicator that has no identity has none either.
+PendingComm child_of(Comm& parent, ncclComm_t parent_handle, ncclComm_t* place) {
   PendingComm made{};
-  Comm* parent = find_comm(parent_handle);
-  if (parent == nullptr || place == nullptr || thread_state.depth != 0) {
-    NcclCall call(copy);
-    return make();
-  }
   made.place = place;
   made.parent = parent_handle;
-  const uint32_t index = __atomic_fetch_add(&parent->children, 1u, __ATOMIC_RELAXED);
-  if (parent->comm_id != 0) {
-    made.facts.parent_id = parent->comm_id;
-    made.facts.comm_id = orrery_child_comm_id(parent->comm_id, index, colour);
-  }
-  const uint32_t number = split ? __atomic_add_fetch(&parent->nccl_children, 1u, __ATOMIC_RELAXED) : 0;
-  made.facts.nccl = nccl_identity_of_child(parent->nccl, number, split ? static_cast<int>(colour) : 0);
-  return make_comm(copy, made, make);
+  made.facts.parent_id = parent.comm_id;
+  return made;
+}
+
+PendingComm split_from(Comm& parent, ncclComm_t parent_handle, int colour, ncclComm_t* place) {
+  PendingComm made = child_of(parent, parent_handle, place);
+  const uint32_t index = __atomic_fetch_add(&parent.children, 1u, __ATOMIC_RELAXED);
+  if (parent.comm_id != 0)
+    made.facts.comm_id = orrery_child_comm_id(parent.comm_id, index, static_cast<uint32_t>(colour));
+  made.facts.nccl = nccl_identity_of_child(parent.nccl, index + 1, colour);
+  return made;
+}
+
+PendingComm shrunk_from(Comm& parent, ncclComm_t parent_handle, const int* excluded, int count, ncclComm_t* place) {
+  PendingComm made = child_of(parent, parent_handle, place);
+  if (excluded == nullptr) return made;  // NCCL is going to refuse it
+  uint64_t set = 0;
+  for (int i = 0; i < count; ++i) set += orrery_comm_id_of_excluded(static_cast<uint32_t>(excluded[i]));
+  parent.same_excluded = set == parent.last_excluded ? parent.same_excluded + 1 : 0;
+  parent.last_excluded = set;
+  if (parent.comm_id != 0) made.facts.comm_id = orrery_shrunk_comm_id(parent.comm_id, set, parent.same_excluded);
+  made.facts.nccl = nccl_identity_of_child(parent.nccl, 0, 0);
+  return made;
 }
 
 uint64_t id_of(const ncclUniqueId* ids, size_t count) {
@@ -145,8 +163,7 @@ PendingComm grown_from(ncclComm_t parent_handle, int nranks, const ncclUniqueId*
   Comm* parent = parent_handle != nullptr ? find_comm(parent_handle) : nullptr;
   uint64_t magic = id != nullptr ? nccl_magic_of(*id) : 0;
   if (parent != nullptr) {
-    __atomic_fetch_add(&parent->children, 1u, __ATOMIC_RELAXED);
-    const uint32_t number = __atomic_add_fetch(&parent->nccl_children, 1u, __ATOMIC_RELAXED);
+    const uint32_t number = __atomic_add_fetch(&parent->children, 1u, __ATOMIC_RELAXED);
     if (magic == 0) magic = nccl_grow_magic(parent->nccl, number);
   }
   made.facts.nccl = nccl_identity_of_grown(magic, nranks);
@@ -239,16 +256,19 @@ ncclResult_t NcclBody<kCommSplit>::run(NcclCopy& copy, ncclComm_t comm, int colo
                                        ncclConfig_t* config) {
   auto* function = copy.get<kCommSplit>();
   if (function == nullptr) return missing(kCommSplit);
-  return make_child(copy, comm, child, true, static_cast<uint32_t>(colour),
-                    [&] { return function(comm, colour, key, child, config); });
+  const auto make = [&] { return function(comm, colour, key, child, config); };
+  Comm* parent = find_parent(comm, child);
+  return parent != nullptr ? make_comm(copy, split_from(*parent, comm, colour, child), make) : make_unseen(copy, make);
 }
 
 ncclResult_t NcclBody<kCommShrink>::run(NcclCopy& copy, ncclComm_t comm, int* excluded, int excluded_count,
                                         ncclComm_t* child, ncclConfig_t* config, int flags) {
   auto* function = copy.get<kCommShrink>();
   if (function == nullptr) return missing(kCommShrink);
-  return make_child(copy, comm, child, false, kShrinkColour,
-                    [&] { return function(comm, excluded, excluded_count, child, config, flags); });
+  const auto make = [&] { return function(comm, excluded, excluded_count, child, config, flags); };
+  Comm* parent = find_parent(comm, child);
+  return parent != nullptr ? make_comm(copy, shrunk_from(*parent, comm, excluded, excluded_count, child), make)
+                           : make_unseen(copy, make);
 }
 
 ncclResult_t NcclBody<kCommGrow>::run(NcclCopy& copy, ncclComm_t comm, int nranks, const ncclUniqueId* id, int rank,
@@ -256,10 +276,8 @@ ncclResult_t NcclBody<kCommGrow>::run(NcclCopy& copy, ncclComm_t comm, int nrank
   auto* function = copy.get<kCommGrow>();
   if (function == nullptr) return missing(kCommGrow);
   const auto make = [&] { return function(comm, nranks, id, rank, grown, config); };
-  if (thread_state.depth == 0 && grown != nullptr && nranks > 0)
-    return make_comm(copy, grown_from(comm, nranks, id, rank, grown), make);
-  NcclCall call(copy);
-  return make();
+  const bool ours = thread_state.depth == 0 && grown != nullptr && nranks > 0;
+  return ours ? make_comm(copy, grown_from(comm, nranks, id, rank, grown), make) : make_unseen(copy, make);
 }
 
 ncclResult_t NcclBody<kCommGetUniqueId>::run(NcclCopy& copy, ncclComm_t comm, ncclUniqueId* id) {
@@ -269,7 +287,7 @@ ncclResult_t NcclBody<kCommGetUniqueId>::run(NcclCopy& copy, ncclComm_t comm, nc
   const ncclResult_t result = function(comm, id);
   const Comm* parent = call.outermost() && result == kNcclSuccess ? find_comm(comm) : nullptr;
   if (parent != nullptr && parent->nccl.magic != 0 &&
-      nccl_grow_magic(parent->nccl, parent->nccl_children + 1) != nccl_magic_of(*id))
+      nccl_grow_magic(parent->nccl, parent->children + 1) != nccl_magic_of(*id))
     say(kLogError, "this NCCL names grown communicators in another way: their ranks are not recognised as one");
   return result;
 }

@@ -2,9 +2,13 @@
  * this code.
  *
  * ncclCommInitRank and its kin: hash of the 128 bytes of the unique id (of all ids, in order, for
- * ncclCommInitRankScalable). ncclCommSplit and its kin: hash of (parent, how many children the parent had before on
- * this rank, colour). ncclCommGrow: hash of the first 8 bytes of the unique id that the new ranks are given and of the
- * new number of ranks; the old ranks predict these bytes (agent/preload/nccl_identity.h). Never 0. */
+ * ncclCommInitRankScalable).
+ * ncclCommSplit: hash of (parent, how often this rank had split or grown the parent before, colour).
+ * ncclCommShrink, in which the excluded ranks take no part: hash of (parent, the set of excluded ranks, how often in a
+ * row the parent had been shrunk by the same set before).
+ * ncclCommGrow: hash of the first 8 bytes of the unique id that the new ranks are given and of the new number of ranks;
+ * the old ranks predict these bytes (agent/preload/nccl_identity.h).
+ * Never 0. */
 #ifndef ORRERY_COMMON_ABI_COMM_ID_ABI_H
 #define ORRERY_COMMON_ABI_COMM_ID_ABI_H
 
@@ -36,6 +40,18 @@ static inline orrery_u64 orrery_comm_id(const orrery_u8* data, orrery_u64 bytes)
 static inline orrery_u64 orrery_child_comm_id(orrery_u64 parent_id, orrery_u32 child_index, orrery_u32 colour) {
   orrery_u64 hash = orrery_comm_id_round(0x6368696c64ull, parent_id);
   hash = orrery_comm_id_round(hash, ((orrery_u64)child_index << 32) | colour);
+  return hash ? hash : 1;
+}
+
+/* Of a set, whatever the order of its members: the sum of this over all of them. */
+static inline orrery_u64 orrery_comm_id_of_excluded(orrery_u32 rank) {
+  return orrery_comm_id_round(0x6578636c756465ull, rank);
+}
+
+static inline orrery_u64 orrery_shrunk_comm_id(orrery_u64 parent_id, orrery_u64 excluded, orrery_u32 repeats) {
+  orrery_u64 hash = orrery_comm_id_round(0x736872756e6bull, parent_id);
+  hash = orrery_comm_id_round(hash, excluded);
+  hash = orrery_comm_id_round(hash, repeats);
   return hash ? hash : 1;
 }
 

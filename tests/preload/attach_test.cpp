@@ -146,6 +146,7 @@ TEST_CASE("a forked child is silent until it makes a communicator of its own, th
   FakeAgent agent(path, {});
   const auto result = run_attached_probe(agent, path, {"fork-child"});
   REQUIRE(result.status == 0);
+  REQUIRE(agent.wait_for([&] { return agent.hang_ups() == 2; }));  // the child's, and then the parent's
   int child = 0, status = -1, bare_status = -1;
   long bare = 0;
   REQUIRE(std::sscanf(result.out.c_str(), "child %d %d bare %ld %d", &child, &status, &bare, &bare_status) == 4);
