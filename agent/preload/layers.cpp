@@ -5,7 +5,7 @@
 
 namespace orrery::preload {
 
-static constinit uint32_t layers = ORRERY_LAYER_NCCL | ORRERY_LAYER_SOCKETS;
+static constinit uint32_t layers = ORRERY_LAYER_NCCL | ORRERY_LAYER_VERBS | ORRERY_LAYER_SOCKETS;
 
 uint32_t active_layers() {
   const uint32_t set = __atomic_load_n(&layers, __ATOMIC_RELAXED);
