@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "controller/fabric/topology.h"
+#include "tools/sim/model/program_builder.h"
 #include "tools/sim/packet/simulation.h"
-#include "tools/sim/workload/program_builder.h"
 
 namespace {
 
@@ -73,7 +73,7 @@ double hops_per_cpu_second(const fabric::Graph& graph, const Program& program, i
   std::vector<double> speeds;
   for (int run = 0; run < runs; ++run) {
     const double before = cpu_seconds();
-    const PacketResult result = run_packets(graph, program, PacketConfig{});
+    const RunResult result = run_packets(graph, program, PacketConfig{});
     if (result.totals.delivered_messages != program.messages.size() || result.totals.drops != 0) {
       std::fprintf(stderr, "the run is wrong: %lu of %zu messages delivered, %lu drops\n",
                    static_cast<unsigned long>(result.totals.delivered_messages), program.messages.size(),
@@ -95,7 +95,7 @@ double threads2_ratio(const fabric::Graph& graph, const Program& program) {
       PacketConfig config;
       config.threads = i + 1;
       const double before = wall_seconds();
-      PacketResult result = run_packets(graph, program, config);
+      RunResult result = run_packets(graph, program, config);
       wall[i] = wall_seconds() - before;
       delivered[i] = std::move(result.delivered_at);
     }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "controller/fabric/graph.h"
+#include "tools/sim/model/program_builder.h"
 #include "tools/sim/packet/simulation.h"
-#include "tools/sim/workload/program_builder.h"
 
 namespace orrery::sim {
 

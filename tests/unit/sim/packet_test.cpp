@@ -32,7 +32,7 @@ TEST_CASE("data hops are packets times links, exactly") {
   for (const QueuePair& qp : program.qps)
     for (const uint32_t link : program.paths[program.qp_paths[qp.first_path]].links)
       expected += link != kNone ? (bytes + 3'999) / 4'000 : 0;
-  const PacketResult result = run_packets(graph, program, plain_config());
+  const RunResult result = run_packets(graph, program, plain_config());
   CHECK(result.totals.data_hops == expected);
   CHECK(result.totals.hops == 2 * expected);  // an ACK for each
   CHECK(result.totals.delivered_bytes == 16 * bytes);
@@ -43,7 +43,7 @@ TEST_CASE("alone, a flow takes its serialization, plus one packet and one propag
   const auto graph = leaf_spine(2, 2, 4);
   for (const uint64_t packets : {1u, 2u, 100u}) {
     const Program program = incast(graph, {2}, packets * 4'000);
-    const PacketResult result = run_packets(graph, program, plain_config());
+    const RunResult result = run_packets(graph, program, plain_config());
     CHECK(result.delivered_at[0] == 4 * (kPerUs + kFullPacket) + (packets - 1) * kFullPacket);
   }
 }
@@ -51,7 +51,7 @@ TEST_CASE("alone, a flow takes its serialization, plus one packet and one propag
 TEST_CASE("a short last packet waits behind the full one before it at every hop") {
   const auto graph = leaf_spine(2, 2, 4);
   const Program program = incast(graph, {2}, 3 * 4'000 + 1'000);
-  const PacketResult result = run_packets(graph, program, plain_config());
+  const RunResult result = run_packets(graph, program, plain_config());
   CHECK(result.delivered_at[0] == 4 * kPerUs + (3 + 3) * kFullPacket + (1'000 + 64) * 80);
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("cut-through forwards a packet when its header has come") {
   const auto graph = leaf_spine(2, 2, 4);
   PacketConfig config = plain_config();
   config.switches.cut_through = true;
-  const PacketResult result = run_packets(graph, incast(graph, {2}, 4'000), config);
+  const RunResult result = run_packets(graph, incast(graph, {2}, 4'000), config);
   CHECK(result.delivered_at[0] == 4 * kPerUs + 3 * kControlPacket + kFullPacket);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("k flows into one link end at k times the time of one") {
     std::vector<uint32_t> sources(k);
     std::iota(sources.begin(), sources.end(), 1u);
     const uint64_t packets = 500;
-    const PacketResult result = run_packets(graph, incast(graph, sources, packets * 4'000), plain_config());
+    const RunResult result = run_packets(graph, incast(graph, sources, packets * 4'000), plain_config());
     CHECK(result.end == 2 * kPerUs + kFullPacket + k * packets * kFullPacket);
     CHECK(result.totals.drops == 0);
   }
@@ -82,7 +82,7 @@ TEST_CASE("an incast loses nothing with flow control, and recovers by going back
   PacketConfig config = plain_config();
   config.switches.port_limit_bytes = 200'000;
   config.pfc.enabled = GENERATE(true, false);
-  const PacketResult result = run_packets(graph, incast(graph, sources, 2'000'000), config);
+  const RunResult result = run_packets(graph, incast(graph, sources, 2'000'000), config);
   CHECK(result.totals.delivered_messages == 15);
   CHECK(result.totals.delivered_bytes == 15 * 2'000'000);
   CHECK((result.totals.drops == 0) == config.pfc.enabled);
@@ -98,12 +98,12 @@ TEST_CASE("the number of threads changes nothing") {
   config.ecn.kmax_bytes = 200'000;
   config.pfc.xoff_bytes = 100'000;
   config.pfc.xon_bytes = 90'000;
-  const PacketResult alone = run_packets(graph, program, config);
+  const RunResult alone = run_packets(graph, program, config);
   CHECK(alone.totals.marks > 0);
   CHECK(alone.totals.pauses > 0);
   for (const uint32_t threads : {2u, 3u}) {
     config.threads = threads;
-    const PacketResult together = run_packets(graph, program, config);
+    const RunResult together = run_packets(graph, program, config);
     CHECK(together.delivered_at == alone.delivered_at);
     CHECK(together.step_done_at == alone.step_done_at);
     CHECK(together.totals.hops == alone.totals.hops);
@@ -127,7 +127,7 @@ TEST_CASE("steps release messages in turn: a chain around a ring") {
                             builder.add_send_step(messages[host], 10'000));  // longer than the ACK before it
   const uint32_t end = builder.add_step(3, 11);
   builder.after_acknowledged(messages[3], end);
-  const PacketResult result = run_packets(graph, builder.build().value(), plain_config());
+  const RunResult result = run_packets(graph, builder.build().value(), plain_config());
   const Time one = 2 * (kPerUs + kFullPacket);
   CHECK(result.delivered_at[0] == 7 + one);
   CHECK(result.delivered_at[3] == 7 + 3 * 10'000 + 4 * one);
@@ -142,7 +142,7 @@ TEST_CASE("the rates that DCQCN sets share a link fairly and fill it") {
   const uint64_t bytes = 100'000'000;
   PacketConfig config;
   config.dcqcn.additive_bps = 1e9;
-  const PacketResult result = run_packets(graph, incast(graph, sources, bytes), config);
+  const RunResult result = run_packets(graph, incast(graph, sources, bytes), config);
   CHECK(result.totals.cnps > 0);
   CHECK(result.totals.drops == 0);
   const auto ideal = static_cast<double>(senders * bytes * 80);

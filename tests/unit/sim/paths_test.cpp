@@ -29,7 +29,7 @@ struct Pairs {
   }
 
   // Spine-bound links of the first leaf that carried anything.
-  size_t uplinks_used(const PacketResult& result) const {
+  size_t uplinks_used(const RunResult& result) const {
     size_t used = 0;
     for (fabric::LinkId link = 0; link < graph.links().size(); ++link)
       used += graph.node(graph.link(link).from).name == "leaf1" && graph.node(graph.link(link).to).tier == 2 &&
@@ -49,7 +49,7 @@ PacketConfig reordering_config() {
 
 TEST_CASE("spraying uses every path and, where order does not matter, costs nothing") {
   const Pairs pairs(4, 4'000'000, PathPolicy::kSpray);
-  const PacketResult result = run_packets(pairs.graph, pairs.program, reordering_config());
+  const RunResult result = run_packets(pairs.graph, pairs.program, reordering_config());
   CHECK(pairs.uplinks_used(result) == 4);
   CHECK(result.totals.retransmitted == 0);
   CHECK(result.totals.delivered_bytes == 4 * 4'000'000);
@@ -75,8 +75,8 @@ TEST_CASE("spraying to a receiver that goes back makes packets come again") {
     }
     return builder.build().value();
   }();
-  const PacketResult strict = run_packets(pairs.graph, mixed, config);
-  const PacketResult tolerant = run_packets(pairs.graph, mixed, reordering_config());
+  const RunResult strict = run_packets(pairs.graph, mixed, config);
+  const RunResult tolerant = run_packets(pairs.graph, mixed, reordering_config());
   CHECK(strict.totals.delivered_messages == 8);
   CHECK(tolerant.totals.delivered_messages == 8);
   CHECK(strict.totals.retransmitted > 0);
@@ -93,9 +93,9 @@ TEST_CASE("what a selective receiver lost comes again by itself, alone") {
   lossy.ecn.kmax_bytes = 300'000;
   PacketConfig selective = lossy;
   selective.transport.recovery = Recovery::kSelectiveRepeat;
-  const PacketResult back = run_packets(pairs.graph, pairs.program, lossy);
-  const PacketResult picked = run_packets(pairs.graph, pairs.program, selective);
-  for (const PacketResult* result : {&back, &picked}) {
+  const RunResult back = run_packets(pairs.graph, pairs.program, lossy);
+  const RunResult picked = run_packets(pairs.graph, pairs.program, selective);
+  for (const RunResult* result : {&back, &picked}) {
     CHECK(result->totals.drops > 0);
     CHECK(result->totals.delivered_messages == 4);
     CHECK(result->totals.delivered_bytes == 4 * 4'000'000);
@@ -109,14 +109,14 @@ TEST_CASE("a sender leaves a dead link for another path when it has been told") 
   const uint32_t uplink = pairs.program.paths[pairs.program.qp_paths[0]].links[1];
   config.faults = {{.at = 200 * kPerUs, .link = uplink, .up = false}};
   config.fault_detection = 1 * kPerMs;
-  const PacketResult result = run_packets(pairs.graph, pairs.program, config);
+  const RunResult result = run_packets(pairs.graph, pairs.program, config);
   CHECK(result.totals.drops > 0);
   CHECK(result.totals.delivered_messages == 1);
   CHECK(pairs.uplinks_used(result) == 2);
   CHECK(result.end > 1'200 * kPerUs);
   config.faults.push_back({.at = 300 * kPerUs, .link = uplink, .up = true});
   config.fault_detection = 10 * kPerMs;
-  const PacketResult mended = run_packets(pairs.graph, pairs.program, config);
+  const RunResult mended = run_packets(pairs.graph, pairs.program, config);
   CHECK(mended.totals.delivered_messages == 1);
   CHECK(pairs.uplinks_used(mended) == 1);
 }
@@ -130,8 +130,8 @@ TEST_CASE("senders on one congested link move apart") {
     config.ecn.kmin_bytes = 50'000;
     config.ecn.kmax_bytes = 100'000;
     config.telemetry.sample_every = 10;
-    const PacketResult result = run_packets(pairs.graph, pairs.program, config);
-    const PacketResult unmoved = run_packets(fixed.graph, fixed.program, config);
+    const RunResult result = run_packets(pairs.graph, pairs.program, config);
+    const RunResult unmoved = run_packets(fixed.graph, fixed.program, config);
     INFO(static_cast<int>(policy));
     CHECK(result.totals.delivered_messages == 80);
     CHECK(unmoved.totals.delivered_messages == 80);

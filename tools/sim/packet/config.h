@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tools/sim/packet/types.h"
+#include "tools/sim/model/types.h"
 
 namespace orrery::sim {
 

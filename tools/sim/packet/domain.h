@@ -5,24 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "tools/sim/model/result.h"
 #include "tools/sim/packet/event_lines.h"
 #include "tools/sim/packet/state.h"
 
 namespace orrery::sim {
-
-struct DomainCounters {
-  uint64_t events = 0;
-  uint64_t hops = 0;  // packets that have left a link
-  uint64_t data_hops = 0;
-  uint64_t drops = 0;
-  uint64_t marks = 0;
-  uint64_t pauses = 0;
-  uint64_t cnps = 0;
-  uint64_t retransmitted = 0;  // data packets sent again
-  uint64_t path_changes = 0;   // from one packet of a queue pair to the next
-  uint64_t delivered_messages = 0;
-  uint64_t delivered_bytes = 0;
-};
 
 class Domain {
  public:
@@ -41,7 +28,7 @@ class Domain {
   std::vector<Crossing>& outbox(uint32_t to) { return outboxes_[to]; }
   void take(std::vector<Crossing>& crossings, uint32_t from);
 
-  const DomainCounters& counters() const { return counters_; }
+  const Totals& totals() const { return counters_; }
   size_t event_bytes() const { return events_.bytes(); }
 
  private:
@@ -110,7 +97,7 @@ class Domain {
   std::vector<Event> batch_;
   std::vector<Lines> lines_;  // by wire class and packet size
   std::vector<std::vector<Crossing>> outboxes_;
-  DomainCounters counters_;
+  Totals counters_;
 };
 
 }  // namespace orrery::sim

@@ -95,7 +95,7 @@ void Domain::deliver_nak(const Packet& packet) {
     acknowledge(packet.qp, packet.psn);
     rewind(packet.qp, packet.psn);
   } else {
-    world_.reordered[packet.qp].resend.push_back(packet.psn);
+    if (packet.psn >= world_.senders[packet.qp].acked_psn) world_.reordered[packet.qp].resend.push_back(packet.psn);
   }
   if (make_ready(packet.qp)) kick(world_.program.qps[packet.qp].src);
 }

@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "tools/sim/packet/types.h"
+#include "tools/sim/packet/packet.h"
 
 namespace orrery::sim {
 

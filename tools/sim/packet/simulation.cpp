@@ -4,6 +4,8 @@
 #include <barrier>
 #include <thread>
 
+#include "tools/sim/packet/domain.h"
+
 namespace orrery::sim {
 namespace {
 
@@ -53,24 +55,10 @@ void run_together(std::vector<Domain>& domains, Time window) {
   for (std::thread& thread : threads) thread.join();
 }
 
-void add(DomainCounters& sum, const DomainCounters& part) {
-  sum.events += part.events;
-  sum.hops += part.hops;
-  sum.data_hops += part.data_hops;
-  sum.drops += part.drops;
-  sum.marks += part.marks;
-  sum.pauses += part.pauses;
-  sum.cnps += part.cnps;
-  sum.retransmitted += part.retransmitted;
-  sum.path_changes += part.path_changes;
-  sum.delivered_messages += part.delivered_messages;
-  sum.delivered_bytes += part.delivered_bytes;
-}
-
-PacketResult collect(const World& world, const std::vector<Domain>& domains) {
-  PacketResult result;
+RunResult collect(const World& world, const std::vector<Domain>& domains) {
+  RunResult result;
   for (const Domain& domain : domains) {
-    add(result.totals, domain.counters());
+    result.totals += domain.totals();
     result.state_bytes += domain.event_bytes();
   }
   for (const uint32_t position : world.message_position) {
@@ -90,7 +78,7 @@ PacketResult collect(const World& world, const std::vector<Domain>& domains) {
 
 }  // namespace
 
-PacketResult run_packets(const fabric::Graph& graph, const Program& program, const PacketConfig& config) {
+RunResult run_packets(const fabric::Graph& graph, const Program& program, const PacketConfig& config) {
   const uint32_t count = std::max(1u, config.threads);
   World world(program, make_wires(graph, config), config, deal_out(graph, count));
   std::vector<Domain> domains;

@@ -7,8 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "tools/sim/model/program.h"
 #include "tools/sim/packet/config.h"
-#include "tools/sim/packet/program.h"
+#include "tools/sim/packet/packet.h"
 #include "tools/sim/packet/wires.h"
 
 namespace orrery::sim {

@@ -1,4 +1,4 @@
-#include "tools/sim/workload/program_builder.h"
+#include "tools/sim/model/program_builder.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 #include "controller/fabric/graph.h"
-#include "tools/sim/packet/program.h"
+#include "tools/sim/model/program.h"
 
 namespace orrery::sim {
 

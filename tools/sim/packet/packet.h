@@ -1,16 +1,11 @@
-// What the packet simulator counts in. Times are picoseconds: a byte is a whole number of them at every Ethernet rate.
+// A packet: on the wire, in a queue, in an event.
 #pragma once
 
 #include <cstdint>
 
-namespace orrery::sim {
+#include "tools/sim/model/types.h"
 
-using Time = uint64_t;
-inline constexpr Time kPerNs = 1'000;
-inline constexpr Time kPerUs = 1'000'000;
-inline constexpr Time kPerMs = 1'000'000'000;
-inline constexpr Time kNever = ~Time{0};
-inline constexpr uint32_t kNone = 0xffffffff;
+namespace orrery::sim {
 
 enum class PacketKind : uint8_t { kData = 0, kAck = 1, kNak = 2, kCnp = 3 };
 
@@ -43,10 +38,5 @@ inline uint8_t queue_level(uint64_t bytes) {
   for (uint64_t kb = bytes / 1024; kb != 0 && level < Packet::kMaxLevel; kb /= 2) ++level;
   return level;
 }
-
-inline constexpr uint32_t kMaxPathLinks = 8;  // a five-tier fabric
-struct PathLinks {
-  uint32_t links[kMaxPathLinks];  // ends with kNone when shorter
-};
 
 }  // namespace orrery::sim
