@@ -134,8 +134,9 @@ uint32_t provider_of(const ibv_context_ops& ops) {
         providers[i].poll_cq == ops.poll_cq && providers[i].req_notify_cq == ops.req_notify_cq)
       return i;
   ProviderKind kind, other;
-  if (!is_code(ops.post_recv, &other) || !is_code(ops.poll_cq, &other) || !is_code(ops.req_notify_cq, &other) ||
-      !is_code(ops.post_send, &kind) || provider_count == kMaxProviders)
+  if (!is_code(ops.post_recv, &other) || !is_code(ops.poll_cq, &other) ||
+      (ops.req_notify_cq != nullptr && !is_code(ops.req_notify_cq, &other)) || !is_code(ops.post_send, &kind) ||
+      provider_count == kMaxProviders)
     return kMaxProviders;
   providers[provider_count] = {ops.post_send, ops.post_recv, ops.poll_cq, ops.req_notify_cq, kind};
   return provider_count++;
@@ -152,7 +153,7 @@ void hook_tables(Context& known) {
   set(&ops.post_send, hooks.post_send);
   set(&ops.post_recv, hooks.post_recv);
   set(&ops.poll_cq, hooks.poll_cq);
-  set(&ops.req_notify_cq, hooks.req_notify_cq);
+  if (ops.req_notify_cq != nullptr) set(&ops.req_notify_cq, hooks.req_notify_cq);
   if (known.create_qp_ex != nullptr) set(&extended->create_qp_ex, hooked_create_qp_ex);
   if (known.open_qp != nullptr) set(&extended->open_qp, hooked_open_qp);
   if (known.create_cq_ex != nullptr) set(&extended->create_cq_ex, hooked_create_cq_ex);
