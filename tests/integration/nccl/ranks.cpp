@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 namespace orrery::test {
 namespace {
@@ -32,9 +34,21 @@ void share_id(RankContext& context, Shared& shared) {
   context.id = shared.id;
 }
 
+// Where there are RDMA devices, ORRERY_TEST_HCAS names them, separated by commas: the ranks take them in turn.
+void choose_device(int rank) {
+  const char* list = std::getenv("ORRERY_TEST_HCAS");
+  if (!list) return;
+  std::vector<std::string> names;
+  std::istringstream text(list);
+  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  ::setenv("NCCL_IB_HCA", ("=" + names[static_cast<size_t>(rank) % names.size()]).c_str(), 1);
+}
+
 [[noreturn]] void run_child(RankContext context, Shared& shared, char* text,
                             const std::function<void(RankContext&)>& body, int timeout_s) {
-  ::alarm(static_cast<unsigned>(timeout_s));
+  const char* slower = std::getenv("ORRERY_TEST_SLOWER");  // how many times longer things may take here
+  ::alarm(static_cast<unsigned>(timeout_s * (slower ? std::atoi(slower) : 1)));
+  choose_device(context.rank);
   try {
     share_id(context, shared);
     body(context);
