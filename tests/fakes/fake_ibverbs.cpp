@@ -1,4 +1,6 @@
 // The objects of the fake libibverbs, and the functions it exports.
+#include <dlfcn.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -115,6 +117,15 @@ int take_destroy_error() {
   return std::exchange(orders.destroy_error, 0);
 }
 
+void put_before(const char* provider, ibv_context_ops* ops) {
+  void* library = dlopen(provider, RTLD_NOW | RTLD_LOCAL);
+  auto* put = library != nullptr
+                  ? reinterpret_cast<void (*)(ibv_context_ops*)>(dlsym(library, "fake_provider_put_before"))
+                  : nullptr;
+  if (put == nullptr) std::abort();
+  put(ops);
+}
+
 ibv_context* open(ibv_device* device) {
   auto* context = static_cast<verbs_context*>(std::calloc(1, sizeof(verbs_context)));
   context->sz = sizeof(verbs_context);
@@ -125,6 +136,7 @@ ibv_context* open(ibv_device* device) {
   context->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   context->context.device = device;
   fill_data_ops(&context->context.ops, is_second(&context->context));
+  if (const char* provider = std::getenv("FAKE_IBVERBS_PROVIDER")) put_before(provider, &context->context.ops);
   if (std::exchange(break_next_table, false)) context->context.ops.post_send = nullptr;
   return &context->context;
 }
@@ -260,6 +272,11 @@ VERSIONED(ibv_modify_qp, "IBVERBS_1.1") int fake_modify_qp(ibv_qp* qp, ibv_qp_at
     --orders.modify_failures;
     errno = orders.modify_error;
     return orders.modify_error;
+  }
+  const bool within_sqd = (mask & IBV_QP_AV) != 0 && qp->state == IBV_QPS_SQD;
+  if (within_sqd && orders.sqd_av_failures > 0) {
+    --orders.sqd_av_failures;
+    return orders.sqd_av_error;
   }
   if ((mask & IBV_QP_STATE) != 0) qp->state = attributes->qp_state;
   if ((mask & IBV_QP_DEST_QPN) != 0) as_fake(qp)->dest_qpn = attributes->dest_qp_num;

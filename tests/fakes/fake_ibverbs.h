@@ -5,6 +5,9 @@
 // Devices, in this order: "fake0" (Ethernet), "mlx5_0" (Ethernet, a second provider with functions of its own),
 // "ib0" (InfiniBand), "mlx5_bond_0" (Ethernet, bonded). GIDs of each: 0 RoCE v1, 1 RoCE v2 10.9.0.1, 2 RoCE v2 an IPv6
 // address, 3 RoCE v2 on the bond "bond7". Their directory in sysfs is below $FAKE_IBVERBS_SYSFS.
+//
+// In the error state requests are taken and completed as flushed. $FAKE_IBVERBS_PROVIDER: a library whose functions
+// stand before these in the contexts' tables (fake_provider.cpp).
 #pragma once
 
 #include <infiniband/mlx5dv.h>
@@ -17,6 +20,9 @@ struct FakeVerbsOrders {
   int modify_failures;        // to how many calls
   bool modify_only_labelled;  // only to calls with a flow label
   int destroy_error;          // of ibv_destroy_qp, ibv_destroy_cq and ibv_close_device, once
+  int sqd_av_error;           // what ibv_modify_qp within SQD with an address answers, 0: success
+  int sqd_av_failures;        // to how many calls
+  uint64_t refused_wr_id;     // a request of this id is refused with EINVAL (unless it is empty); 0: none
 };
 
 struct FakeVerbsSeen {

@@ -75,7 +75,17 @@ bool move_data(Qp* peer, const SendRequest& request) {
   }
 }
 
+void flush(Qp* qp, const SendRequest& request) {
+  ibv_wc completion{};
+  completion.wr_id = request.wr_id;
+  completion.status = IBV_WC_WR_FLUSH_ERR;
+  completion.opcode = IBV_WC_RECV;
+  completion.qp_num = qp->qp.qp_num;
+  complete(as_fake(qp->qp.send_cq), completion);
+}
+
 void execute(Qp* qp, const SendRequest& request) {
+  if (qp->qp.state == IBV_QPS_ERR) return flush(qp, request);
   const bool moved = move_data(qp_by_number(qp->dest_qpn), request);
   if (moved && !qp->sig_all && (request.flags & IBV_SEND_SIGNALED) == 0) return;
   ibv_wc completion{};
@@ -118,6 +128,10 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   if (qp->hollow) return 0;
   const std::lock_guard lock(mutex);
   for (; wr != nullptr; wr = wr->next) {
+    if (orders.refused_wr_id != 0 && wr->wr_id == orders.refused_wr_id && wr->num_sge != 0) {
+      *bad_wr = wr;
+      return EINVAL;
+    }
     if (!take_room(qp)) {
       *bad_wr = wr;
       return ENOMEM;

@@ -1,0 +1,338 @@
+// The program under test for the timing of sends: posts on the fake libibverbs after a collective, then does what its
+// first argument says and prints whether the data have arrived before and after. A fake request takes effect as soon as
+// the provider has it.
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "tests/preload/nccl_calls.h"
+#include "tests/preload/verbs/verbs_objects.h"
+
+namespace orrery::probe {
+namespace {
+
+constexpr size_t kTarget = sizeof(memory) / 2;  // where verbs_objects.h's requests write to
+ncclComm_t comm = nullptr;
+
+void wait_for_line(const char* word) {
+  std::printf("%s\n", word);
+  std::fflush(stdout);
+  char line;
+  if (read(STDIN_FILENO, &line, 1) < 0) std::exit(1);
+}
+
+uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+uint64_t collective() {
+  const uint64_t start = now_ns();
+  ncclAllReduce(nullptr, nullptr, 1, 0, 0, comm, nullptr);
+  return start;
+}
+
+// Signaled one-byte writes, each to a place of its own.
+int write_byte(ibv_qp* qp, size_t place, char value, uint64_t wr_id = 1, ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) {
+  memory[place] = value;
+  ibv_sge part{reinterpret_cast<uint64_t>(memory + place), 1, 0};
+  ibv_send_wr wr = request(opcode, &part);
+  wr.wr_id = wr_id;
+  wr.wr.rdma.remote_addr += place;
+  return post(qp, &wr);
+}
+bool arrived(size_t place, char value) {
+  return memory[kTarget + place] == value;
+}
+
+// Lets the thread prove that it polls while it waits, and leaves a pause.
+void prove(ibv_qp* qp) {
+  write_byte(qp, 0, 1);
+  poll_all(qp->send_cq);
+  for (int i = 0; i < 20; ++i) {
+    poll_all(qp->send_cq);
+    usleep(100);
+  }
+}
+
+struct Scene {
+  Device device;
+  Pair pair{device};
+  Scene() { prove(pair.a); }
+};
+
+void hold_two(Scene& scene) {
+  collective();
+  const int first = write_byte(scene.pair.a, 1, 11, 11), second = write_byte(scene.pair.a, 2, 22, 22);
+  const int polled = poll_all(scene.pair.a->send_cq);
+  std::printf("posted %d %d polled %d arrived %d%d\n", first, second, polled, arrived(1, 11), arrived(2, 22));
+}
+
+void print_after(const char* what, ibv_cq* cq = nullptr) {
+  std::printf("%s: arrived %d%d completions %d\n", what, arrived(1, 11), arrived(2, 22),
+              cq != nullptr ? poll_all(cq) : -1);
+}
+
+void hold_until(const std::string& what) {
+  Scene scene;
+  ibv_qp* qp = scene.pair.a;
+  ibv_cq* cq = qp->send_cq;
+  const std::map<std::string, std::function<void()>> actions{
+      {"arm", [&] { ibv_req_notify_cq(cq, 0); }},
+      {"arm another", [&] { ibv_req_notify_cq(scene.pair.b->send_cq, 0); }},
+      {"destroy", [&] { ibv_destroy_qp(qp); }},
+      {"err", [&] { set_state(qp, IBV_QPS_ERR); }},
+      {"reset", [&] { set_state(qp, IBV_QPS_RESET); }},
+      {"sqd", [&] { set_state(qp, IBV_QPS_SQD); }},
+      {"what cannot be copied", [&] { post(qp, IBV_WR_LOCAL_INV, 0); }},
+      {"lease", [&] { wait_for_line("held"), poll_all(cq); }},
+      {"agent",
+       [&] {
+         wait_for_line("held");
+         usleep(400'000);  // longer than between two looks at the connection
+         write_byte(qp, 3, 33, 33);
+         usleep(1000);
+         write_byte(qp, 4, 44, 44);
+       }},
+  };
+  hold_two(scene);
+  actions.at(what)();
+  print_after(what.c_str(), what == "destroy" ? nullptr : cq);
+}
+
+// What is never held, each after a collective whose release is far away.
+void never_held(const std::string& what) {
+  Scene scene;
+  ibv_qp* qp = scene.pair.a;
+  if (what == "armed") ibv_req_notify_cq(qp->send_cq, 0);
+  if (what == "thread that does not poll") {
+    write_byte(qp, 3, 3);
+    usleep(1000);
+    write_byte(qp, 3, 3);  // this burst has used up what the thread has proved
+    usleep(1000);
+  }
+  if (what == "no data") {
+    collective();
+    post(qp, IBV_WR_RDMA_WRITE, 0);
+    std::printf("%s: completions %d\n", what.c_str(), poll_all(qp->send_cq));
+    return;
+  }
+  if (what == "clear to send") {
+    ibv_qp* receiver = make_qp(scene.device);
+    connect(receiver, scene.pair.b->qp_num);
+    post_receives(receiver, 1);
+    for (int round = 0; round < 2; ++round) {
+      collective();
+      memory[kTarget] = 0;
+      memory[0] = 9;
+      post(receiver, IBV_WR_RDMA_WRITE, 64, 0);
+      std::printf("%s: arrived %d\n", what.c_str(), memory[kTarget] == 9);
+      poll_all(receiver->send_cq);
+      usleep(1000);
+    }
+    return;
+  }
+  collective();
+  write_byte(qp, 1, 11);
+  std::printf("%s: arrived %d\n", what.c_str(), arrived(1, 11));
+}
+
+void release_at(const std::string& offset_us) {
+  Scene scene;
+  for (int round = 0; round < 5; ++round) {
+    const auto value = static_cast<char>(50 + round);
+    const uint64_t start = collective();
+    write_byte(scene.pair.a, 1, value);
+    ibv_wc completion{};
+    while (ibv_poll_cq(scene.pair.a->send_cq, 1, &completion) == 0) {
+    }
+    const uint64_t waited = now_ns() - start;
+    std::printf("early %d\n", waited < std::stoull(offset_us) * 1000 || !arrived(1, value));
+    usleep(1000);
+    poll_all(scene.pair.a->send_cq);
+  }
+}
+
+void refused_late() {
+  Scene scene;
+  ibv_qp* qp = scene.pair.a;
+  FakeVerbsOrders orders{};
+  orders.refused_wr_id = 2;
+  fake_ibverbs_order(&orders);
+  collective();
+  for (uint64_t id = 1; id <= 3; ++id) std::printf("post %d\n", write_byte(qp, id, 1, id));
+  ibv_req_notify_cq(qp->send_cq, 0);
+  ibv_wc completion{};
+  while (ibv_poll_cq(qp->send_cq, 1, &completion) == 1)
+    std::printf("wr %d status %d\n", static_cast<int>(completion.wr_id), completion.status);
+  std::printf("state %d\n", qp->state);
+}
+
+// The parent holds; its child must post nothing of it, the parent all.
+void hold_and_fork() {
+  Scene scene;
+  hold_two(scene);
+  const pid_t child = fork();
+  if (child == 0) {
+    poll_all(scene.pair.a->send_cq);
+    Device own;  // from here on the child is a process of its own
+    Pair others(own);
+    poll_all(scene.pair.a->send_cq);
+    ibv_req_notify_cq(others.a->send_cq, 0);
+    ibv_destroy_qp(scene.pair.a);
+    _exit(arrived(1, 11) || arrived(2, 22));
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  ibv_req_notify_cq(scene.pair.b->send_cq, 0);
+  std::printf("child %d\n", status);
+  print_after("parent", scene.pair.a->send_cq);
+}
+
+// Chains of writes in random sizes with pauses: everything must arrive, in order. The output is the same with and
+// without the library.
+void anything(const std::string& seed) {
+  Scene scene;
+  ibv_qp* qp = scene.pair.a;
+  std::mt19937 random(static_cast<unsigned>(std::stoul(seed)));
+  uint64_t posted = 0, completed = 0, wrong = 0, signaled = 0;
+  std::map<uint64_t, bool> expected;
+  for (int round = 0; round < 400; ++round) {
+    if (random() % 4 == 0) collective();
+    ibv_send_wr chain[5];
+    ibv_sge parts[5];
+    char data[5];
+    const size_t count = 1 + random() % 5;
+    for (size_t i = 0; i < count; ++i) {
+      const bool is_inline = random() % 2;
+      const bool is_signaled = random() % 2;
+      data[i] = static_cast<char>(posted + 1);
+      memory[i] = data[i];
+      parts[i] = {reinterpret_cast<uint64_t>(is_inline ? &data[i] : &memory[1000 + posted % 4000]), 1, 0};
+      memory[1000 + posted % 4000] = data[i];
+      chain[i] = request(random() % 8 == 0 ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, &parts[i]);
+      if (chain[i].opcode == IBV_WR_RDMA_READ) parts[i].addr = reinterpret_cast<uint64_t>(memory + 900);
+      if (!is_signaled) chain[i].send_flags = 0;
+      if (is_inline && chain[i].opcode != IBV_WR_RDMA_READ) chain[i].send_flags |= IBV_SEND_INLINE;
+      chain[i].wr_id = ++posted;
+      chain[i].wr.rdma.remote_addr += 8 * 1024 + posted % 4000;
+      chain[i].next = i + 1 < count ? &chain[i + 1] : nullptr;
+      if (is_signaled) ++signaled;
+    }
+    if (post(qp, chain) != 0) ++wrong;
+    std::memset(data, 0x7f, sizeof(data));
+    std::memset(static_cast<void*>(parts), 0x7f, sizeof(parts));
+    std::memset(static_cast<void*>(chain), 0x7f, sizeof(chain));
+    static uint64_t last = 0;
+    ibv_wc completion{};
+    for (unsigned polls = random() % 20; polls != 0; --polls)
+      if (ibv_poll_cq(qp->send_cq, 1, &completion) == 1) {
+        if (completion.status != IBV_WC_SUCCESS || completion.wr_id <= last) ++wrong;
+        last = completion.wr_id;
+        ++completed;
+      }
+    if (random() % 8 == 0) usleep(300);
+  }
+  for (int i = 0; i < 200; ++i) {
+    completed += static_cast<uint64_t>(poll_all(qp->send_cq));
+    usleep(50);
+  }
+  std::printf("posted %d signaled %d completed %d wrong %d\n", static_cast<int>(posted), static_cast<int>(signaled),
+              static_cast<int>(completed), static_cast<int>(wrong));
+}
+
+// Bursts of one write, each completed before the next, while the plan changes.
+void bursts(ibv_qp* qp, int count) {
+  for (int i = 0; i < count; ++i) {
+    write_byte(qp, 1, static_cast<char>(i));
+    poll_all(qp->send_cq);
+    usleep(500);
+  }
+}
+
+void print_moves(const char* what, ibv_qp* qp, int calls_before) {
+  FakeVerbsSeen seen;
+  fake_ibverbs_seen(&seen);
+  std::printf("%s: calls %d state %d\n", what, seen.modify_calls - calls_before, qp->state);
+}
+
+void move(const std::string& how) {
+  Scene scene;
+  ibv_qp* qp = scene.pair.a;
+  FakeVerbsSeen seen;
+  bursts(qp, 20);
+  fake_ibverbs_seen(&seen);
+  const int before = seen.modify_calls;
+  print_moves("at first", qp, before);
+  if (how == "refused") {
+    FakeVerbsOrders orders{};
+    orders.sqd_av_error = EINVAL;
+    orders.sqd_av_failures = 1'000'000;
+    fake_ibverbs_order(&orders);
+  }
+  if (how == "slow drain") {
+    FakeVerbsOrders orders{};
+    orders.sqd_av_error = EINVAL;
+    orders.sqd_av_failures = 3;
+    fake_ibverbs_order(&orders);
+  }
+  if (how == "unsignaled") post(qp, IBV_WR_RDMA_WRITE, 1, 0);
+  wait_for_line("change");
+  if (how == "busy") {
+    for (int i = 0; i < 20; ++i) {
+      write_byte(qp, 1, static_cast<char>(i));  // never polled: always outstanding
+      usleep(500);
+    }
+    print_moves("busy", qp, before);
+    poll_all(qp->send_cq);
+  }
+  bursts(qp, 20);
+  print_moves("then", qp, before);
+  bursts(qp, 20);
+  print_moves("later", qp, before);
+  FakeVerbsOrders none{};
+  fake_ibverbs_order(&none);
+  wait_for_line("done");
+}
+
+int run(const std::string& what, const std::string& argument) {
+  const std::map<std::string, std::function<void()>> commands{
+      {"hold", [&] { hold_until(argument); }},
+      {"never", [&] { never_held(argument); }},
+      {"release", [&] { release_at(argument); }},
+      {"refused", refused_late},
+      {"fork", hold_and_fork},
+      {"anything", [&] { anything(argument); }},
+      {"move", [&] { move(argument); }},
+  };
+  const auto command = commands.find(what);
+  if (command == commands.end()) return 2;
+  ncclUniqueId id{};
+  if (std::getenv("PROBE_WAITS_FOR_AGENT") != nullptr) {
+    const auto call_agent = [&] { ncclCommInitRank(nullptr, 0, id, 0); };  // fails, and leaves no trace but that
+    call_agent();
+    wait_for_line("ready");
+    call_agent();
+  }
+  ncclGetUniqueId(&id);
+  ncclCommInitRank(&comm, 2, id, 0);
+  command->second();
+  return 0;
+}
+
+}  // namespace
+}  // namespace orrery::probe
+
+int main(int argc, char** argv) {
+  if (argc < 2) return 2;
+  return orrery::probe::run(argv[1], argc > 2 ? argv[2] : "");
+}

@@ -1,0 +1,210 @@
+// Sends that are held for the plan, and queue pairs that move while they run, through the whole library: what releases
+// them, who is never held, and what the program sees of it.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <memory>
+
+#include "tests/preload/attached_probe.h"
+
+namespace orrery {
+namespace {
+
+using fakes::FakeAgent;
+using fakes::FakeAgentOptions;
+
+constexpr uint64_t kMillisecond = 1'000'000;
+constexpr uint32_t kFar = 4'000'000'000;  // as long as a cap can be
+
+orrery_plan_entry entry_to_peer() {
+  orrery_plan_entry entry{};
+  const uint8_t peer[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 2};
+  std::memcpy(entry.remote_address, peer, 16);
+  entry.flow_id = 7;
+  entry.ordinal = ORRERY_PLAN_ANY_ORDINAL;
+  entry.protocol = 17;
+  entry.dscp = 0xff;
+  return entry;
+}
+
+FakeAgentOptions released_after(uint64_t offset_ns, uint32_t cap_ns = kFar, uint64_t pace_bps = 0) {
+  orrery_plan_entry entry = entry_to_peer();
+  entry.release_offset_ns = offset_ns;
+  entry.pace_bps = pace_bps;
+  FakeAgentOptions options;
+  options.plan = {entry};
+  options.hold_cap_ns = cap_ns;
+  return options;
+}
+
+std::vector<orrery_plan_entry> from_port(uint16_t port) {
+  orrery_plan_entry entry = entry_to_peer();
+  entry.src_port_first = entry.src_port_last = port;
+  return {entry};
+}
+
+std::string run_timing(const std::vector<std::string>& arguments, const FakeAgentOptions& options) {
+  const std::string socket = scratch_socket_path();
+  FakeAgent agent(socket, options);
+  const ProgramResult result = run_attached_probe(agent, socket, arguments);
+  INFO(result.err);
+  CHECK(result.status == 0);
+  return result.out;
+}
+
+const std::string kHeld = "posted 0 0 polled 0 arrived 00\n";
+
+}  // namespace
+
+TEST_CASE(
+    "what is held goes at once when the program is about to sleep, or its queue pair leaves the state it sends in") {
+  for (const char* what : {"arm", "arm another", "err", "reset", "sqd", "what cannot be copied"}) {
+    INFO(what);
+    const int completions = std::strcmp(what, "what cannot be copied") == 0 ? 3 : 2;
+    CHECK(run_timing({"hold", what}, released_after(60'000 * kMillisecond)) ==
+          kHeld + what + ": arrived 11 completions " + std::to_string(completions) + "\n");
+  }
+  CHECK(run_timing({"hold", "destroy"}, released_after(60'000 * kMillisecond)) ==
+        kHeld + "destroy: arrived 11 completions -1\n");
+}
+
+TEST_CASE("what is held goes at the next poll after the plan's lease has ended") {
+  const std::string socket = scratch_socket_path();
+  FakeAgent agent(socket, released_after(60'000 * kMillisecond));
+  AttachedProbe probe(agent, socket, {"hold", "lease"});
+  REQUIRE(probe.program().wait_for_output("held\n"));
+  agent.publish({}, 1);
+  probe.program().say("\n");
+  CHECK(probe.finish().out == kHeld + "held\nlease: arrived 11 completions 0\n");
+}
+
+TEST_CASE("what is held goes with the next post after the agent has gone") {
+  const std::string socket = scratch_socket_path();
+  auto agent = std::make_unique<FakeAgent>(socket, released_after(60'000 * kMillisecond));
+  Program program({probe_path(), "hold", "agent"},
+                  {.agent_socket = socket, .environment = {{"PROBE_WAITS_FOR_AGENT", "1"}}});
+  REQUIRE(program.wait_for_output("ready\n"));
+  REQUIRE(agent->wait_for([&] { return agent->attachments() == 1; }));
+  program.say("\n");
+  REQUIRE(program.wait_for_output("held\n"));
+  agent.reset();
+  program.say("\n");
+  const ProgramResult result = program.finish();
+  CHECK(result.out == "ready\n" + kHeld + "held\nagent: arrived 11 completions 4\n");
+}
+
+TEST_CASE("sends of programs that sleep or do not poll, and what carries no data away, are never held") {
+  const FakeAgentOptions options = released_after(60'000 * kMillisecond);
+  CHECK(run_timing({"never", "armed"}, options) == "armed: arrived 1\n");
+  CHECK(run_timing({"never", "thread that does not poll"}, options) == "thread that does not poll: arrived 1\n");
+  CHECK(run_timing({"never", "no data"}, options) == "no data: completions 1\n");
+  CHECK(run_timing({"never", "clear to send"}, options) == "clear to send: arrived 1\nclear to send: arrived 1\n");
+  CHECK(run_timing({"never", ""}, options) == ": arrived 0\n");  // the same, but nothing speaks against it
+}
+
+TEST_CASE("a held send is posted by a poll, and not before its time") {
+  const std::string out = run_timing({"release", "20000"}, released_after(20 * kMillisecond));
+  CHECK(out == "early 0\nearly 0\nearly 0\nearly 0\nearly 0\n");
+}
+
+TEST_CASE("a held send that the device refuses completes as flushed, in its place, and its queue pair is in error") {
+  CHECK(run_timing({"refused"}, released_after(60'000 * kMillisecond)) ==
+        "post 0\npost 0\npost 0\nwr 1 status 0\nwr 2 status 5\nwr 3 status 5\nstate 6\n");
+}
+
+TEST_CASE("a forked child posts nothing of what its parent holds") {
+  CHECK(run_timing({"fork"}, released_after(60'000 * kMillisecond)) ==
+        kHeld + "child 0\nparent: arrived 11 completions 2\n");
+}
+
+TEST_CASE("whatever is posted while sends are held and paced completes once and in order, as without the library") {
+  for (const char* seed : {"1", "2", "3", "4"}) {
+    const ProgramResult alone = run_program({probe_path(), "anything", seed}, {.preload = false});
+    CHECK(run_timing({"anything", seed}, released_after(kMillisecond / 2, 1'000'000, 100'000)) == alone.out);
+    CHECK(run_timing({"anything", seed}, released_after(kMillisecond / 10, 300'000)) == alone.out);
+  }
+}
+
+namespace {
+
+struct Moved {
+  std::string out;
+  std::vector<orrery_event> events;
+};
+
+// Runs `move HOW` with the plan's port 50000, then 51000.
+Moved move(const char* how, const char* provider, std::vector<std::pair<std::string, std::string>> environment = {}) {
+  const std::string socket = scratch_socket_path();
+  FakeAgentOptions options;
+  options.plan = from_port(50000);
+  FakeAgent agent(socket, options);
+  if (provider != nullptr) environment.emplace_back("FAKE_IBVERBS_PROVIDER", provider);
+  AttachedProbe probe(agent, socket, {probe_path(), "move", how}, std::move(environment));
+  REQUIRE(probe.program().wait_for_output("change\n"));
+  agent.publish(from_port(51000), 60'000 * kMillisecond);
+  probe.program().say("\n");
+  REQUIRE(probe.program().wait_for_output("done\n"));
+  probe.program().say("\n");
+  Moved moved;
+  const ProgramResult result = probe.finish();
+  INFO(result.err);
+  CHECK(result.status == 0);
+  moved.out = result.out;
+  moved.events = agent.events_of(ORRERY_EVENT_QP_MOVED);
+  return moved;
+}
+
+const std::string kFirst = "at first: calls 0 state 3\nchange\n";
+
+}  // namespace
+
+TEST_CASE("on soft-RoCE an idle queue pair moves by way of SQD and is in RTS afterwards") {
+  for (const char* how : {"", "slow drain"}) {
+    const Moved moved = move(how, ORRERY_FAKE_RXE);
+    const std::string calls = *how == '\0' ? "3" : "6";
+    CHECK(moved.out == kFirst + "then: calls " + calls + " state 3\nlater: calls " + calls + " state 3\ndone\n");
+    REQUIRE(moved.events.size() == 1);
+    CHECK(moved.events[0].qp.udp_sport == 51000);
+    CHECK((moved.events[0].qp.flags & ORRERY_QP_CAN_MOVE) != 0);
+  }
+}
+
+TEST_CASE("a queue pair with something outstanding is left alone until it is idle") {
+  const Moved moved = move("busy", ORRERY_FAKE_RXE);
+  CHECK(moved.out == kFirst + "busy: calls 0 state 3\nthen: calls 3 state 3\nlater: calls 3 state 3\ndone\n");
+  const Moved unknown = move("unsignaled", ORRERY_FAKE_RXE);
+  CHECK(unknown.out == kFirst + "then: calls 0 state 3\nlater: calls 0 state 3\ndone\n");
+  CHECK(unknown.events.empty());
+}
+
+TEST_CASE("a queue pair that refuses to move is back in RTS, reported as one that cannot, and not asked again") {
+  const Moved moved = move("refused", ORRERY_FAKE_RXE);
+  const size_t then = moved.out.find("then: calls "), later = moved.out.find("later: calls ");
+  REQUIRE(then != std::string::npos);
+  REQUIRE(later != std::string::npos);
+  CHECK(moved.out.substr(then + 6, later - then - 6) == moved.out.substr(later + 7, later - then - 6));
+  CHECK(moved.out.find("state 3\ndone\n") != std::string::npos);
+  REQUIRE(moved.events.size() == 1);
+  CHECK(moved.events[0].qp.udp_sport == 50000);
+  CHECK((moved.events[0].qp.flags & ORRERY_QP_CAN_MOVE) == 0);
+}
+
+TEST_CASE("on mlx5 the provider's own function moves it; one that refuses is asked once") {
+  const Moved moved = move("", ORRERY_FAKE_MLX5);
+  CHECK(moved.out == kFirst + "sport 51000\nthen: calls 0 state 3\nlater: calls 0 state 3\ndone\n");
+  REQUIRE(moved.events.size() == 1);
+  CHECK(moved.events[0].qp.udp_sport == 51000);
+  const Moved refused = move("", ORRERY_FAKE_MLX5, {{"FAKE_MLX5_SPORT_ERROR", "95"}});
+  CHECK(refused.out == kFirst + "sport refused\nthen: calls 0 state 3\nlater: calls 0 state 3\ndone\n");
+  REQUIRE(refused.events.size() == 1);
+  CHECK((refused.events[0].qp.flags & ORRERY_QP_CAN_MOVE) == 0);
+}
+
+TEST_CASE("queue pairs of other providers stay where they are and say so") {
+  const Moved moved = move("", nullptr);
+  CHECK(moved.out == kFirst + "then: calls 0 state 3\nlater: calls 0 state 3\ndone\n");
+  CHECK(moved.events.empty());
+}
+
+}  // namespace orrery
