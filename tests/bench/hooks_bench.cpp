@@ -1,143 +1,179 @@
-// What the preload library adds to an NCCL call and to a TCP send. The program runs itself as a child, bare and under
-// the library, in turns, and compares; NCCL is a fake whose calls do nothing, so that what is added stands alone. The
-// agent is a fake that drains real rings, of the size the agent makes them by default.
-#include <fcntl.h>
-#include <sys/socket.h>
+// What the preload library adds to an NCCL call and to a TCP send, and what the same event costs by an eBPF uprobe and
+// by an LTTng-UST tracepoint. The program runs itself as a child, bare and under the library, in turns, and compares;
+// NCCL is a fake whose calls do nothing, so that what is added stands alone. The agent is a fake that drains real
+// rings, of the size the agent makes them by default.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "common/base/clock.h"
+#include "tests/bench/hook_costs.h"
+#include "tests/bench/hooks_children.h"
+#include "tests/bench/lttng_session.h"
 #include "tests/fakes/fake_agent.h"
-#include "tests/preload/nccl_calls.h"
-#include "tests/preload/probe_network.h"
 #include "tests/preload/run_program.h"
 
 namespace {
 
 using namespace orrery;
+using bench::Cost;
 
-constexpr int kNcclBatch = 500, kNcclBatches = 300;
-constexpr int kSendBatch = 200, kSendBatches = 100;
-constexpr int kTurns = 7;
+constexpr int kTurns = 5;
+// The agent's defaults (limits.rings_count, ring_events_count, flows_count).
+constexpr shm::SegmentShape kShape{.ring_count = 32, .ring_events = 1024, .flow_slots = 1024};
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size()) / 2, values.end());
-  return values[values.size() / 2];
-}
+using Costs = std::map<std::string, std::vector<Cost>>;
 
-// Child: prints the median cost of one call.
-int measure_nccl() {
-  ncclUniqueId id;
-  ncclGetUniqueId(&id);
-  ncclComm_t comm = nullptr;
-  if (ncclCommInitRank(&comm, 4, id, 1) != 0) return 1;
-  std::vector<double> costs;
-  for (int batch = 0; batch < kNcclBatches; ++batch) {
-    const uint64_t start = monotonic_now_ns();
-    for (int i = 0; i < kNcclBatch; ++i) ncclAllReduce(nullptr, nullptr, 1000, 7, 0, comm, nullptr);
-    costs.push_back(static_cast<double>(monotonic_now_ns() - start) / kNcclBatch);
-    usleep(4000);  // the agent drains
+// Adds what the child told. False when it says that this machine cannot do it; any other failure ends the run.
+bool run_child(const std::string& what, const std::string& way, const ProgramOptions& options, Costs& costs,
+               std::vector<std::string> prefix = {}) {
+  prefix.insert(prefix.end(), {"/proc/" + std::to_string(getpid()) + "/exe", "--measure", what});
+  const ProgramResult result = run_program(prefix, options);
+  std::fputs(result.err.c_str(), stderr);
+  if (result.status == bench::kSkipped) return false;
+  bool any = false;
+  for (const std::string& name : {what, what + "_bare"}) {
+    Cost cost;
+    if (!bench::told(result.out, name, &cost)) continue;
+    costs[name == what ? way : way + "_bare"].push_back(cost);
+    any = true;
   }
-  std::printf("cost %.3f\n", median(costs));
-  return 0;
+  if (result.status == 0 && any) return true;
+  std::fprintf(stderr, "hooks: measuring %s failed (status %d): %s\n", what.c_str(), result.status, result.out.c_str());
+  std::exit(1);
 }
 
-// Sending to oneself through TCP, one byte at a time; the receiver's work is kept out of the measurement.
-int measure_send() {
-  ncclUniqueId id;
-  ncclGetUniqueId(&id);
-  ncclComm_t comm = nullptr;
-  ncclCommInitRank(&comm, 4, id, 1);  // attaches
-  probe::enter_network();
-  const probe::Pair pair = probe::connected_pair();
-  std::vector<double> costs;
-  char sink[4096];
-  for (int batch = 0; batch < kSendBatches; ++batch) {
-    const uint64_t start = monotonic_now_ns();
-    for (int i = 0; i < kSendBatch; ++i)
-      if (send(pair.client, "x", 1, 0) != 1) return 1;
-    costs.push_back(static_cast<double>(monotonic_now_ns() - start) / kSendBatch);
-    for (int left = kSendBatch; left > 0;) left -= static_cast<int>(recv(pair.server, sink, sizeof(sink), 0));
+Cost typical(const std::vector<Cost>& costs) {
+  std::vector<double> medians, p999s;
+  for (const Cost& cost : costs) {
+    medians.push_back(cost.median);
+    p999s.push_back(cost.p999);
   }
-  std::printf("cost %.3f\n", median(costs));
-  return 0;
+  return {bench::quantile(medians, 0.5), bench::quantile(p999s, 0.5)};
 }
 
-double child_cost(const std::string& what, const ProgramOptions& options) {
-  const ProgramResult result = run_program({"/proc/self/exe", "--measure", what}, options);
-  double cost = 0;
-  if (result.status != 0 || std::sscanf(result.out.c_str(), "cost %lf", &cost) != 1) {
-    std::fprintf(stderr, "hooks: measuring %s failed (status %d): %s%s\n", what.c_str(), result.status,
-                 result.out.c_str(), result.err.c_str());
-    std::exit(result.status == 77 ? 77 : 1);
+struct Figures {
+  nlohmann::json list = nlohmann::json::array();
+  void add(const std::string& name, nlohmann::json value, const char* unit, const char* better, nlohmann::json target,
+           nlohmann::json baseline = nullptr, nlohmann::json ratio = nullptr) {
+    list.push_back({{"name", name},
+                    {"value", value},
+                    {"unit", unit},
+                    {"better", better},
+                    {"target", target},
+                    {"baseline", baseline},
+                    {"ratio", ratio}});
   }
-  return cost;
-}
+  // What `way` adds to a bare call; p99.9 as it is, beside that of bare calls.
+  void add_hook(const std::string& name, const Cost& with, const Cost& bare, nlohmann::json target) {
+    add(name + "_ns", with.median - bare.median, "ns", "lower", target, bare.median);
+    add(name + "_p999_ns", with.p999, "ns", "lower", nullptr, bare.p999);
+  }
+};
 
-// Each way in turn, so that what disturbs the machine disturbs all alike.
-std::map<std::string, double> costs_of(const std::string& what, const std::string& socket) {
+// The library's ways and, in the same turns, the other two ways to see a call.
+struct Measured {
+  std::map<std::string, Cost> nccl, send, memory;
+  uint64_t nccl_turns = 0;
+};
+
+Measured measure_all(const std::string& socket, const bench::LttngSession* lttng) {
   const std::map<std::string, ProgramOptions> ways{
       {"bare", {.preload = false}},
       {"disabled", {.environment = {{"ORRERY_DISABLE", "1"}}}},
       {"idle", {}},
       {"attached", {.agent_socket = socket}},
   };
-  std::map<std::string, std::vector<double>> costs;
-  for (int turn = 0; turn < kTurns; ++turn)
-    for (const auto& [way, options] : ways) costs[way].push_back(child_cost(what, options));
-  std::map<std::string, double> best;
-  for (const auto& [way, values] : costs) {
-    best[way] = median(values);
-    std::fprintf(stderr, "hooks: %s %s: %.1f ns per call\n", what.c_str(), way.c_str(), best[way]);
+  Costs nccl, send, memory;
+  bool has_uprobe = true, has_send = true;
+  std::vector<std::string> as_nobody;
+  if (geteuid() == 0) as_nobody = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
+  for (int turn = 0; turn < kTurns; ++turn) {
+    std::fprintf(stderr, "hooks: turn %d of %d\n", turn + 1, kTurns);
+    for (const auto& [way, options] : ways) run_child("nccl", way, options, nccl);
+    if (has_uprobe) has_uprobe = run_child("uprobe", "uprobe", {.preload = false}, nccl);
+    if (lttng != nullptr)
+      run_child("lttng", "lttng", {.preload = false, .environment = lttng->environment()}, nccl, as_nobody);
+    for (const auto& [way, options] : ways)
+      if (has_send) has_send = run_child("send", way, options, send);
+    for (const char* way : {"bare", "attached"}) run_child("rss", way, ways.at(way), memory);
   }
-  return best;
+  Measured measured;
+  for (const auto& [way, costs] : nccl) measured.nccl[way] = typical(costs);
+  for (const auto& [way, costs] : send) measured.send[way] = typical(costs);
+  for (const auto& [way, costs] : memory) measured.memory[way] = typical(costs);
+  for (const auto& [way, cost] : measured.nccl)
+    std::fprintf(stderr, "hooks: nccl %s: %.1f ns per call, p99.9 %.0f ns\n", way.c_str(), cost.median, cost.p999);
+  for (const auto& [way, cost] : measured.send)
+    std::fprintf(stderr, "hooks: send %s: %.1f ns per call, p99.9 %.0f ns\n", way.c_str(), cost.median, cost.p999);
+  return measured;
+}
+
+void add_other_ways(Figures& figures, std::map<std::string, Cost>& nccl) {
+  const double ours = nccl["attached"].median - nccl["bare"].median;
+  if (nccl.contains("uprobe")) {
+    const double uprobe = nccl["uprobe"].median - nccl["uprobe_bare"].median;
+    figures.add("uprobe_ratio", uprobe / ours, "x", "higher", 10, uprobe, uprobe / ours);
+    figures.add("uprobe_p999_ns", nccl["uprobe"].p999, "ns", "lower", nullptr, nccl["uprobe_bare"].p999);
+  }
+  if (nccl.contains("lttng")) {
+    const double lttng = nccl["lttng"].median;
+    figures.add("lttng_ratio", lttng / ours, "x", "higher", 3, lttng, lttng / ours);
+    figures.add("lttng_p999_ns", nccl["lttng"].p999, "ns", "lower", nullptr);
+  }
+}
+
+int run() {
+  const std::string socket = scratch_socket_path();
+  fakes::FakeAgent agent(socket, {.shape = kShape, .keeps_events = false});
+  std::unique_ptr<bench::LttngSession> lttng;
+  if (bench::is_lttng_built_in()) {
+    lttng = std::make_unique<bench::LttngSession>();
+    if (!lttng->fault().empty()) {
+      std::fprintf(stderr, "hooks: no LTTng to compare with: %s\n", lttng->fault().c_str());
+      lttng.reset();
+    }
+  } else {
+    std::fprintf(stderr, "hooks: no LTTng to compare with: built without liblttng-ust-dev\n");
+  }
+  Measured measured = measure_all(socket, lttng.get());
+  auto& nccl = measured.nccl;
+  const uint64_t recorded = agent.count_of(ORRERY_EVENT_COLLECTIVE);
+  const uint64_t expected = uint64_t{kTurns} * (2 * bench::kNcclBatch * bench::kNcclBatches + 1);
+  Figures figures;
+  figures.add_hook("nccl_hook", nccl["attached"], nccl["bare"], 60);
+  figures.add_hook("idle_hook", nccl["idle"], nccl["bare"], 3);
+  figures.add_hook("disabled_hook", nccl["disabled"], nccl["bare"], 3);
+  add_other_ways(figures, nccl);
+  if (!measured.send.empty()) {
+    figures.add_hook("send_hook", measured.send["attached"], measured.send["bare"], nullptr);
+    figures.add_hook("send_idle_hook", measured.send["idle"], measured.send["bare"], nullptr);
+  }
+  figures.add("nccl_hook_lost", expected - recorded, "events", "lower", 0);
+  figures.add("idle_memory_bytes", measured.memory["attached"].median - measured.memory["bare"].median, "bytes",
+              "lower", 4 << 20, measured.memory["bare"].median);
+  figures.add("segment_bytes", kShape.total_bytes(), "bytes", "lower", nullptr);
+  std::printf("%s\n", nlohmann::json{{"figures", figures.list}}.dump(2).c_str());
+  return 0;
+}
+
+int measure(const std::string& what) {
+  const std::map<std::string, int (*)()> children{{"nccl", bench::measure_nccl},
+                                                  {"send", bench::measure_send},
+                                                  {"rss", bench::measure_memory},
+                                                  {"uprobe", bench::measure_uprobe},
+                                                  {"lttng", bench::measure_lttng}};
+  return children.at(what)();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "--measure")
-    return std::string(argv[2]) == "nccl" ? measure_nccl() : measure_send();
-  const std::string socket = scratch_socket_path();
-  fakes::FakeAgent agent(socket,
-                         {.shape = {.ring_count = 4, .ring_events = 1024, .flow_slots = 16}, .keeps_events = false});
-  auto nccl = costs_of("nccl", socket);
-  const uint64_t recorded = agent.count_of(ORRERY_EVENT_COLLECTIVE);
-  const uint64_t expected = uint64_t{kTurns} * kNcclBatch * kNcclBatches;
-  if (recorded != expected)
-    std::fprintf(stderr, "hooks: only %llu of %llu calls were recorded: the attached figure is too good\n",
-                 static_cast<unsigned long long>(recorded), static_cast<unsigned long long>(expected));
-  auto send = costs_of("send", socket);
-  nlohmann::json figures = nlohmann::json::array();
-  const auto add = [&](const char* name, double with, double bare, nlohmann::json target) {
-    figures.push_back({{"name", name},
-                       {"value", with - bare},
-                       {"unit", "ns"},
-                       {"better", "lower"},
-                       {"target", target},
-                       {"baseline", bare},
-                       {"ratio", nullptr}});
-  };
-  add("nccl_hook_ns", nccl["attached"], nccl["bare"], 60);
-  add("idle_hook_ns", nccl["idle"], nccl["bare"], 3);
-  add("disabled_hook_ns", nccl["disabled"], nccl["bare"], 3);
-  add("send_hook_ns", send["attached"], send["bare"], nullptr);
-  add("send_idle_hook_ns", send["idle"], send["bare"], nullptr);
-  figures.push_back({{"name", "nccl_hook_lost"},
-                     {"value", expected - recorded},
-                     {"unit", "events"},
-                     {"better", "lower"},
-                     {"target", 0},
-                     {"baseline", nullptr},
-                     {"ratio", nullptr}});
-  std::printf("%s\n", nlohmann::json{{"figures", figures}}.dump(2).c_str());
+  if (argc == 3 && std::string(argv[1]) == "--measure") return measure(argv[2]);
+  return run();
 }
