@@ -57,6 +57,13 @@ Cost typical(const std::vector<Cost>& costs) {
   return {bench::quantile(medians, 0.5), bench::quantile(p999s, 0.5)};
 }
 
+// What `way` adds to `bare`, turn by turn: what slows the machine for a while slows both.
+double added(const std::vector<Cost>& way, const std::vector<Cost>& bare) {
+  std::vector<double> differences;
+  for (size_t turn = 0; turn < way.size(); ++turn) differences.push_back(way[turn].median - bare[turn].median);
+  return bench::quantile(differences, 0.5);
+}
+
 struct Figures {
   nlohmann::json list = nlohmann::json::array();
   void add(const std::string& name, nlohmann::json value, const char* unit, const char* better, nlohmann::json target,
@@ -69,18 +76,24 @@ struct Figures {
                     {"baseline", baseline},
                     {"ratio", ratio}});
   }
-  // What `way` adds to a bare call; p99.9 as it is, beside that of bare calls.
-  void add_hook(const std::string& name, const Cost& with, const Cost& bare, nlohmann::json target) {
-    add(name + "_ns", with.median - bare.median, "ns", "lower", target, bare.median);
-    add(name + "_p999_ns", with.p999, "ns", "lower", nullptr, bare.p999);
+  // p99.9 as it is, beside that of bare calls.
+  void add_hook(const std::string& name, const std::vector<Cost>& with, const std::vector<Cost>& bare,
+                nlohmann::json target) {
+    add(name + "_ns", added(with, bare), "ns", "lower", target, typical(bare).median);
+    add(name + "_p999_ns", typical(with).p999, "ns", "lower", nullptr, typical(bare).p999);
   }
 };
 
 // The library's ways and, in the same turns, the other two ways to see a call.
 struct Measured {
-  std::map<std::string, Cost> nccl, send, memory;
-  uint64_t nccl_turns = 0;
+  Costs nccl, send, memory;
 };
+
+void say_costs(const char* what, const Costs& costs) {
+  for (const auto& [way, turns] : costs)
+    std::fprintf(stderr, "hooks: %s %s: %.1f ns per call, p99.9 %.0f ns\n", what, way.c_str(), typical(turns).median,
+                 typical(turns).p999);
+}
 
 Measured measure_all(const std::string& socket, const bench::LttngSession* lttng) {
   const std::map<std::string, ProgramOptions> ways{
@@ -89,7 +102,8 @@ Measured measure_all(const std::string& socket, const bench::LttngSession* lttng
       {"idle", {}},
       {"attached", {.agent_socket = socket}},
   };
-  Costs nccl, send, memory;
+  Measured measured;
+  auto& [nccl, send, memory] = measured;
   bool has_uprobe = true, has_send = true;
   std::vector<std::string> as_nobody;
   if (geteuid() == 0) as_nobody = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
@@ -103,28 +117,23 @@ Measured measure_all(const std::string& socket, const bench::LttngSession* lttng
       if (has_send) has_send = run_child("send", way, options, send);
     for (const char* way : {"bare", "attached"}) run_child("rss", way, ways.at(way), memory);
   }
-  Measured measured;
-  for (const auto& [way, costs] : nccl) measured.nccl[way] = typical(costs);
-  for (const auto& [way, costs] : send) measured.send[way] = typical(costs);
-  for (const auto& [way, costs] : memory) measured.memory[way] = typical(costs);
-  for (const auto& [way, cost] : measured.nccl)
-    std::fprintf(stderr, "hooks: nccl %s: %.1f ns per call, p99.9 %.0f ns\n", way.c_str(), cost.median, cost.p999);
-  for (const auto& [way, cost] : measured.send)
-    std::fprintf(stderr, "hooks: send %s: %.1f ns per call, p99.9 %.0f ns\n", way.c_str(), cost.median, cost.p999);
+  say_costs("nccl", nccl);
+  say_costs("send", send);
   return measured;
 }
 
-void add_other_ways(Figures& figures, std::map<std::string, Cost>& nccl) {
-  const double ours = nccl["attached"].median - nccl["bare"].median;
+void add_other_ways(Figures& figures, Costs& nccl) {
+  const double ours = added(nccl["attached"], nccl["bare"]);
   if (nccl.contains("uprobe")) {
-    const double uprobe = nccl["uprobe"].median - nccl["uprobe_bare"].median;
+    const double uprobe = added(nccl["uprobe"], nccl["uprobe_bare"]);
     figures.add("uprobe_ratio", uprobe / ours, "x", "higher", 10, uprobe, uprobe / ours);
-    figures.add("uprobe_p999_ns", nccl["uprobe"].p999, "ns", "lower", nullptr, nccl["uprobe_bare"].p999);
+    figures.add("uprobe_p999_ns", typical(nccl["uprobe"]).p999, "ns", "lower", nullptr,
+                typical(nccl["uprobe_bare"]).p999);
   }
   if (nccl.contains("lttng")) {
-    const double lttng = nccl["lttng"].median;
+    const double lttng = typical(nccl["lttng"]).median;
     figures.add("lttng_ratio", lttng / ours, "x", "higher", 3, lttng, lttng / ours);
-    figures.add("lttng_p999_ns", nccl["lttng"].p999, "ns", "lower", nullptr);
+    figures.add("lttng_p999_ns", typical(nccl["lttng"]).p999, "ns", "lower", nullptr);
   }
 }
 
@@ -155,8 +164,8 @@ int run() {
     figures.add_hook("send_idle_hook", measured.send["idle"], measured.send["bare"], nullptr);
   }
   figures.add("nccl_hook_lost", expected - recorded, "events", "lower", 0);
-  figures.add("idle_memory_bytes", measured.memory["attached"].median - measured.memory["bare"].median, "bytes",
-              "lower", 4 << 20, measured.memory["bare"].median);
+  figures.add("idle_memory_bytes", added(measured.memory["attached"], measured.memory["bare"]), "bytes", "lower",
+              4 << 20, typical(measured.memory["bare"]).median);
   figures.add("segment_bytes", kShape.total_bytes(), "bytes", "lower", nullptr);
   std::printf("%s\n", nlohmann::json{{"figures", figures.list}}.dump(2).c_str());
   return 0;

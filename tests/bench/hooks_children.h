@@ -4,7 +4,7 @@
 namespace orrery::bench {
 
 inline constexpr int kSkipped = 77;
-inline constexpr int kNcclBatch = 500, kNcclBatches = 150;  // twice: together, and one by one
+inline constexpr int kNcclBatch = 500, kNcclBatches = 100;  // twice: together, and one by one
 
 int measure_nccl();
 int measure_send();

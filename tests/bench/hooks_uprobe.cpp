@@ -32,7 +32,7 @@ int no_uprobe(const char* what) {
 
 Cost measure_call() {
   return measure(
-      500, 100, [] { orrery_bench_hooked(1, 4000, ORRERY_OP_ALL_REDUCE, 0xffffffffu, 1); }, [] { usleep(4000); });
+      500, 40, [] { orrery_bench_hooked(1, 4000, ORRERY_OP_ALL_REDUCE, 0xffffffffu, 1); }, [] { usleep(4000); });
 }
 
 }  // namespace
