@@ -1,6 +1,7 @@
 #include "agent/preload/profiler_chain.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -33,7 +34,9 @@ constexpr const char* kNames[kVersions + 1] = {"",
 
 const void* looked_up[kVersions + 1];  // tables of the user's that NCCL asked the loader for
 void* library;
-uint32_t library_state;  // 0: not looked for, 1: being loaded, 2: done
+enum LibraryState : uint32_t { kNotLoaded = 0, kLoading = 1, kLoaded = 2 };
+uint32_t library_state = kNotLoaded;
+constexpr uint64_t kLoadNs = 10'000'000'000;
 Chain chains[kVersions + 1];
 int mask;  // the plug-in's own; NCCL has one for all communicators, too
 
@@ -60,20 +63,32 @@ void* open_named(const char* name) {
   return opened;
 }
 
-void load() {
-  uint32_t state = 0;
-  if (!__atomic_compare_exchange_n(&library_state, &state, 1u, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+void load_once() {
   const char* wanted = getenv("ORRERY_PROFILER_CHAIN");
   library = open_named(wanted);
   if (library == nullptr && names_a_library(wanted))
     say(kLogError, "ORRERY_PROFILER_CHAIN cannot be loaded or is no profiler plug-in: ", wanted);
-  __atomic_store_n(&library_state, 2u, __ATOMIC_RELEASE);
+  __atomic_store_n(&library_state, uint32_t{kLoaded}, __ATOMIC_RELEASE);
+}
+
+// Threads that make communicators at the same time wait for the one that loads, as they would in NCCL; but not for a
+// thread that a forked child has not.
+void load() {
+  uint32_t state = kNotLoaded;
+  if (__atomic_compare_exchange_n(&library_state, &state, uint32_t{kLoading}, false, __ATOMIC_ACQUIRE,
+                                  __ATOMIC_ACQUIRE))
+    return load_once();
+  const uint64_t deadline = state == kLoading ? now_ns() + kLoadNs : 0;
+  while (state == kLoading && now_ns() < deadline) {
+    sched_yield();
+    state = __atomic_load_n(&library_state, __ATOMIC_ACQUIRE);
+  }
 }
 
 Chain find_chain(int version) {
   if (const void* table = __atomic_load_n(&looked_up[version], __ATOMIC_ACQUIRE)) return {version, table};
   load();
-  if (__atomic_load_n(&library_state, __ATOMIC_ACQUIRE) != 2 || library == nullptr) return {};
+  if (__atomic_load_n(&library_state, __ATOMIC_ACQUIRE) != kLoaded || library == nullptr) return {};
   for (int offered = version; offered >= 1; --offered)
     if (const void* table = loader_symbol(library, kNames[offered])) return {offered, table};
   dlerror();

@@ -1,7 +1,7 @@
-// What the preload library adds to an NCCL call and to a TCP send, and what the same event costs by an eBPF uprobe and
-// by an LTTng-UST tracepoint. The program runs itself as a child, bare and under the library, in turns, and compares;
-// NCCL is a fake whose calls do nothing, so that what is added stands alone. The agent is a fake that drains real
-// rings, of the size the agent makes them by default.
+// What the preload library adds to an NCCL call, to ibv_post_send, ibv_poll_cq and to a TCP send, and what the same
+// event costs by an eBPF uprobe and by an LTTng-UST tracepoint. The program runs itself as a child, bare and under the
+// library, in turns, and compares; NCCL and libibverbs are fakes whose calls do nothing, so that what is added stands
+// alone. The agent is a fake that drains real rings, of the size the agent makes them by default.
 #include <unistd.h>
 
 #include <cstdio>
@@ -29,10 +29,16 @@ constexpr shm::SegmentShape kShape{.ring_count = 32, .ring_events = 1024, .flow_
 
 using Costs = std::map<std::string, std::vector<Cost>>;
 
+// The command that measures `what`.
+std::vector<std::string> command_for(const std::string& what) {
+  if (what == "post_send" || what == "poll_cq") return {ORRERY_VERBS_PROBE, "measure", what};
+  return {"/proc/" + std::to_string(getpid()) + "/exe", "--measure", what};
+}
+
 // Adds what the child told. False when it says that this machine cannot do it; any other failure ends the run.
 bool run_child(const std::string& what, const std::string& way, const ProgramOptions& options, Costs& costs,
                std::vector<std::string> prefix = {}) {
-  prefix.insert(prefix.end(), {"/proc/" + std::to_string(getpid()) + "/exe", "--measure", what});
+  for (const std::string& argument : command_for(what)) prefix.push_back(argument);
   const ProgramResult result = run_program(prefix, options);
   std::fputs(result.err.c_str(), stderr);
   if (result.status == bench::kSkipped) return false;
@@ -86,7 +92,7 @@ struct Figures {
 
 // The library's ways and, in the same turns, the other two ways to see a call.
 struct Measured {
-  Costs nccl, send, memory;
+  Costs nccl, send, post_send, poll_cq, memory;
 };
 
 void say_costs(const char* what, const Costs& costs) {
@@ -103,7 +109,7 @@ Measured measure_all(const std::string& socket, const bench::LttngSession* lttng
       {"attached", {.agent_socket = socket}},
   };
   Measured measured;
-  auto& [nccl, send, memory] = measured;
+  auto& [nccl, send, post_send, poll_cq, memory] = measured;
   bool has_uprobe = true, has_send = true;
   std::vector<std::string> as_nobody;
   if (geteuid() == 0) as_nobody = {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"};
@@ -113,11 +119,19 @@ Measured measure_all(const std::string& socket, const bench::LttngSession* lttng
     if (has_uprobe) has_uprobe = run_child("uprobe", "uprobe", {.preload = false}, nccl);
     if (lttng != nullptr)
       run_child("lttng", "lttng", {.preload = false, .environment = lttng->environment()}, nccl, as_nobody);
+    for (const auto& [way, options] : ways) {
+      ProgramOptions waiting = options;  // until the agent has answered
+      waiting.environment.emplace_back("PROBE_WAITS_FOR_AGENT", "1");
+      run_child("post_send", way, waiting, post_send);
+      run_child("poll_cq", way, waiting, poll_cq);
+    }
     for (const auto& [way, options] : ways)
       if (has_send) has_send = run_child("send", way, options, send);
     for (const char* way : {"bare", "attached"}) run_child("rss", way, ways.at(way), memory);
   }
   say_costs("nccl", nccl);
+  say_costs("post_send", post_send);
+  say_costs("poll_cq", poll_cq);
   say_costs("send", send);
   return measured;
 }
@@ -159,10 +173,19 @@ int run() {
   figures.add_hook("idle_hook", nccl["idle"], nccl["bare"], 3);
   figures.add_hook("disabled_hook", nccl["disabled"], nccl["bare"], 3);
   add_other_ways(figures, nccl);
+  for (const char* name : {"post_send", "poll_cq"}) {
+    Costs& costs = std::string(name) == "post_send" ? measured.post_send : measured.poll_cq;
+    figures.add_hook(name + std::string("_hook"), costs["attached"], costs["bare"], 25);
+    figures.add_hook(name + std::string("_idle_hook"), costs["idle"], costs["bare"], 3);
+    figures.add_hook(name + std::string("_disabled_hook"), costs["disabled"], costs["bare"], 3);
+  }
   if (!measured.send.empty()) {
     figures.add_hook("send_hook", measured.send["attached"], measured.send["bare"], nullptr);
     figures.add_hook("send_idle_hook", measured.send["idle"], measured.send["bare"], nullptr);
   }
+  const int unattached = kTurns * 4 + (measured.send.empty() ? 0 : kTurns) - agent.attachments();
+  if (unattached > 0)
+    std::fprintf(stderr, "hooks: %d of the children were not attached: the figures are too good\n", unattached);
   figures.add("nccl_hook_lost", expected - recorded, "events", "lower", 0);
   figures.add("idle_memory_bytes", added(measured.memory["attached"], measured.memory["bare"]), "bytes", "lower",
               4 << 20, typical(measured.memory["bare"]).median);

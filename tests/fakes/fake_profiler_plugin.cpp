@@ -1,6 +1,8 @@
 // A profiler plug-in of a user's: writes down every call it gets, with handles and contexts by number, into the file
 // FAKE_PROFILER_LOG. Asks for FAKE_PROFILER_MASK. Built for one version of the interface or for all
 // (FAKE_PROFILER_VERSION, 0: all). With FAKE_PROFILER_REFUSES its init fails.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -12,6 +14,11 @@
 namespace {
 
 using namespace orrery::preload::profiler;
+
+// With FAKE_PROFILER_SLOW it takes its time to load.
+__attribute__((constructor)) void load_slowly() {
+  if (std::getenv("FAKE_PROFILER_SLOW") != nullptr) usleep(200'000);
+}
 
 std::mutex mutex;
 std::map<void*, int> numbers;  // of handles and contexts, in the order of their making

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 
 #include "agent/preload/profiler_abi.h"
@@ -44,7 +45,10 @@ class Driver : public ProfiledNccl {
 
  public:
   void init(ProfiledComm& comm) override {
-    if (references_++ == 0) load();
+    {
+      std::lock_guard lock(load_mutex_);
+      if (references_++ == 0) load();
+    }
     if (table_ == nullptr) return;
     if constexpr (kVersion <= 3)
       table_->init(&comm.context, &mask_);
@@ -56,6 +60,7 @@ class Driver : public ProfiledNccl {
 
   void destroy(ProfiledComm& comm) override {
     if (table_ != nullptr) table_->finalize(comm.context);
+    std::lock_guard lock(load_mutex_);
     if (--references_ != 0 || library_ == nullptr) return;
     dlclose(library_);
     library_ = nullptr;
@@ -228,6 +233,7 @@ class Driver : public ProfiledNccl {
     table_->stop_event(step);
   }
 
+  std::mutex load_mutex_;
   void* library_ = nullptr;
   Table<kVersion>* table_ = nullptr;
   int references_ = 0;

@@ -142,15 +142,15 @@ void hostile(int version) {
   ways[version - 1]();
 }
 
-// Eight threads with a communicator each, and a graph that two of them launch.
+// Eight threads that make a communicator each, at once, and call.
 void hidden_threads(int version) {
   auto nccl = ProfiledNccl::create(version);
   std::vector<ProfiledComm> comms;
   for (uint64_t i = 0; i < 8; ++i) comms.push_back({0x100 + i, 8, static_cast<int>(i)});
-  for (ProfiledComm& comm : comms) nccl->init(comm);
   std::vector<std::thread> threads;
   for (ProfiledComm& comm : comms)
     threads.emplace_back([&nccl, &comm] {
+      nccl->init(comm);
       for (int i = 0; i < 50; ++i) nccl->call(comm, {kAllGather});
     });
   for (std::thread& thread : threads) thread.join();

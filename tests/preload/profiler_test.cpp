@@ -342,6 +342,22 @@ TEST_CASE("with a plug-in of the user's behind us the agent is told the same") {
   }
 }
 
+TEST_CASE("a plug-in of the user's is told of every communicator, though several are made while it is being loaded") {
+  const Log log;
+  Environment environment = with_chain(kPlugin, log, 0);
+  environment.emplace_back("FAKE_PROFILER_SLOW", "1");
+  const auto result = run_program(command("hidden-threads", 6), {.environment = environment});
+  CHECK(result.out == "done\n");
+  size_t made = 0, ended = 0;
+  std::istringstream lines(log.text());
+  for (std::string line; std::getline(lines, line);) {
+    made += line.starts_with("init ");
+    ended += line.starts_with("finalize ");
+  }
+  CHECK(made == 8);
+  CHECK(ended == 8);
+}
+
 TEST_CASE("a plug-in of an older version gets the descriptors of its own") {
   for (int mask : {6, 62}) {
     const Log chained;

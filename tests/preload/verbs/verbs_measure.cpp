@@ -1,30 +1,12 @@
-// What one call costs here: prints "cost N" in nanoseconds, the median of many batches.
+// What one call costs here, told as the hook benchmark wants it.
 #include <unistd.h>
 
-#include <algorithm>
 #include <string>
 
-#include "common/base/clock.h"
+#include "tests/bench/hook_costs.h"
 #include "tests/preload/verbs/verbs_objects.h"
 
 namespace orrery::probe {
-namespace {
-
-constexpr int kBatch = 2000, kBatches = 400;
-
-template <typename Call>
-double median_cost(Call call) {
-  std::vector<double> costs;
-  for (int batch = 0; batch < kBatches; ++batch) {
-    const uint64_t start = monotonic_now_ns();
-    for (int i = 0; i < kBatch; ++i) call();
-    costs.push_back(static_cast<double>(monotonic_now_ns() - start) / kBatch);
-  }
-  std::nth_element(costs.begin(), costs.begin() + kBatches / 2, costs.end());
-  return costs[kBatches / 2];
-}
-
-}  // namespace
 
 // `what`: "post_send" or "poll_cq", of a queue pair whose provider does nothing.
 void measure(const char* what) {
@@ -36,10 +18,9 @@ void measure(const char* what) {
   Sge sge(65536);
   ibv_send_wr wr = request(IBV_WR_RDMA_WRITE_WITH_IMM, &sge.sge);
   ibv_wc completion;
-  const double cost = std::string(what) == "post_send"
-                          ? median_cost([&] { post(pair.a, &wr); })
-                          : median_cost([&] { ibv_poll_cq(pair.a->send_cq, 1, &completion); });
-  std::printf("cost %.3f\n", cost);
+  const auto cost_of = [](auto call) { return bench::measure(2000, 200, call, [] {}); };
+  bench::tell(what, std::string(what) == "post_send" ? cost_of([&] { post(pair.a, &wr); })
+                                                     : cost_of([&] { ibv_poll_cq(pair.a->send_cq, 1, &completion); }));
 }
 
 }  // namespace orrery::probe
