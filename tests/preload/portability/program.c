@@ -98,8 +98,8 @@ static void use_sockets(void) {
   printf("listen %d", bind(listener, (struct sockaddr*)&address, sizeof(address)));
   printf(" %d\n", listen(listener, 1));
   getsockname(listener, (struct sockaddr*)&address, &length);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);  // before the other thread takes a number
   pthread_create(&thread, NULL, serve, &listener);
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
   printf("connect %d on %d\n", connect(fd, (struct sockaddr*)&address, sizeof(address)), fd);
   long sent = 0;
   while (sent < (long)sizeof(bytes)) {
