@@ -1,8 +1,8 @@
 #include "agent/preload/qp_table.h"
 
-#include <sched.h>
 #include <string.h>
 
+#include "agent/preload/control_lock.h"
 #include "agent/preload/flow_table.h"
 #include "agent/preload/qp_count.h"
 #include "agent/preload/qp_timing.h"
@@ -17,6 +17,7 @@ constinit Qp qp_tombstone{};
 namespace {
 
 Qp qps[kMaxQps];
+uint32_t qps_used = 0;  // entries that have ever been in use
 uint32_t qp_hint = 0;
 // Where counts go of a queue pair for which the agent has no room.
 constinit orrery_flow_counters sink_flow{};
@@ -24,29 +25,23 @@ constinit orrery_qp_counters sink_counters{};
 
 // Guards adding, removing and announcing. Never taken on a data path, nor by a signal handler: announcing to a new
 // agent may happen in one, and is left to the holder then.
-struct Lock {
-  uint32_t taken;
+struct TableLock {
+  ControlLock lock;
   uint32_t announce_wanted;
 };
-constinit Lock lock{};
-
-bool try_lock() {
-  return __atomic_exchange_n(&lock.taken, 1u, __ATOMIC_ACQUIRE) == 0;
-}
+constinit TableLock table{};
 
 void announce_all_locked();
 
 void unlock() {
-  while (__atomic_exchange_n(&lock.announce_wanted, 0u, __ATOMIC_ACQ_REL) != 0) announce_all_locked();
-  __atomic_store_n(&lock.taken, 0u, __ATOMIC_RELEASE);
-  if (__atomic_load_n(&lock.announce_wanted, __ATOMIC_ACQUIRE) != 0 && try_lock()) unlock();
+  while (__atomic_exchange_n(&table.announce_wanted, 0u, __ATOMIC_ACQ_REL) != 0) announce_all_locked();
+  table.lock.unlock();
+  if (__atomic_load_n(&table.announce_wanted, __ATOMIC_ACQUIRE) != 0 && table.lock.try_lock()) unlock();
 }
 
 class Locked {
  public:
-  Locked() {
-    while (!try_lock()) sched_yield();
-  }
+  Locked() { table.lock.lock(); }
   ~Locked() { unlock(); }
 };
 
@@ -161,8 +156,8 @@ void announce(Qp& qp) {
 
 void announce_all_locked() {
   if (!attached()) return;
-  for (Qp& qp : qps)
-    if (qp.qp != nullptr && qp.ready) announce(qp);
+  for (uint32_t i = 0; i < qps_used; ++i)
+    if (qps[i].qp != nullptr && qps[i].ready) announce(qps[i]);
 }
 
 void retire(Qp& qp) {
@@ -188,14 +183,15 @@ void remove_locked(Qp& qp) {
   __atomic_store_n(&qp.qp, static_cast<ibv_qp*>(nullptr), __ATOMIC_RELEASE);
 }
 
+// The entry that has been free for longest, more or less.
 Qp* claim() {
-  for (uint32_t i = 0; i < kMaxQps; ++i) {
-    Qp& qp = qps[(qp_hint + i) % kMaxQps];
+  for (uint32_t i = 0; i < qps_used; ++i) {
+    Qp& qp = qps[(qp_hint + i) % qps_used];
     if (qp.qp != nullptr) continue;
-    qp_hint += i + 1;
+    qp_hint = (qp_hint + i + 1) % qps_used;
     return &qp;
   }
-  return nullptr;
+  return qps_used < kMaxQps ? &qps[qps_used++] : nullptr;
 }
 
 }  // namespace
@@ -239,8 +235,8 @@ void remove_qp(Qp& qp, uint32_t birth) {
 
 void remove_qps_of(const ibv_context* context) {
   const Locked locked;
-  for (Qp& qp : qps)
-    if (qp.qp != nullptr && qp.context == context) remove_locked(qp);
+  for (uint32_t i = 0; i < qps_used; ++i)
+    if (qps[i].qp != nullptr && qps[i].context == context) remove_locked(qps[i]);
 }
 
 void begin_flow(Qp& qp, const QpPath& path) {
@@ -270,19 +266,19 @@ void emit_qp_moved(Qp& qp) {
 }
 
 void announce_all_qps() {
-  __atomic_store_n(&lock.announce_wanted, 1u, __ATOMIC_RELEASE);
-  if (try_lock()) unlock();
+  __atomic_store_n(&table.announce_wanted, 1u, __ATOMIC_RELEASE);
+  if (table.lock.try_lock()) unlock();
 }
 
 void forget_qps_of_parent() {
-  lock = Lock{};
+  table.announce_wanted = 0;
   start_clock_anew();
   forget_held_sends_of_parent();
-  for (Qp& qp : qps)
-    if (qp.qp != nullptr) {
-      qp.ready = false;  // nothing to be told to anybody
-      remove_locked(qp);
-    }
+  for (uint32_t i = 0; i < qps_used; ++i) {
+    if (qps[i].qp == nullptr) continue;
+    qps[i].ready = false;  // nothing to be told to anybody
+    remove_locked(qps[i]);
+  }
 }
 
 void refresh_qp_plan_slow(Qp& qp, uint64_t now) {

@@ -2,9 +2,9 @@
 
 #include <errno.h>
 #include <link.h>
-#include <sched.h>
 #include <string.h>
 
+#include "agent/preload/control_lock.h"
 #include "agent/preload/layers.h"
 #include "agent/preload/qp_timing.h"
 #include "agent/preload/verbs_clock.h"
@@ -35,15 +35,7 @@ struct Context {
 };
 Context contexts[kMaxContexts];
 uint32_t provider_count = 0;
-uint32_t locked = 0;
-
-class Locked {
- public:
-  Locked() {
-    while (__atomic_exchange_n(&locked, 1u, __ATOMIC_ACQUIRE) != 0) sched_yield();
-  }
-  ~Locked() { __atomic_store_n(&locked, 0u, __ATOMIC_RELEASE); }
-};
+constinit ControlLock control_lock;
 
 Context* find(const ibv_context* context) {
   for (Context& known : contexts)
@@ -97,8 +89,16 @@ void put_back(Function** place, Function* ours, Function* theirs) {
 #define ORRERY_HAS_OP(extended, op) \
   ((extended) != nullptr && (extended)->sz >= sizeof(*(extended)) - offsetof(verbs_context, op) && (extended)->op)
 
+// A context that is a copy of one of ours, of which nobody told us: there is nothing to forward to.
+template <typename Made>
+Made* not_supported() {
+  errno = EOPNOTSUPP;
+  return nullptr;
+}
+
 ibv_qp* hooked_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   const Context* known = find(context);
+  if (known == nullptr) return not_supported<ibv_qp>();
   ibv_qp* qp = known->create_qp_ex(context, attributes);
   if (qp != nullptr) note_qp_created(qp, attributes->sq_sig_all != 0, attributes->cap);
   return qp;
@@ -106,6 +106,7 @@ ibv_qp* hooked_create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attribute
 
 ibv_qp* hooked_open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
   const Context* known = find(context);
+  if (known == nullptr) return not_supported<ibv_qp>();
   ibv_qp* qp = known->open_qp(context, attributes);
   if (qp != nullptr) note_qp_created(qp, false, {});
   return qp;
@@ -113,6 +114,7 @@ ibv_qp* hooked_open_qp(ibv_context* context, ibv_qp_open_attr* attributes) {
 
 ibv_cq_ex* hooked_create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
   const Context* known = find(context);
+  if (known == nullptr) return not_supported<ibv_cq_ex>();
   ibv_cq_ex* cq = known->create_cq_ex(context, attributes);
   if (cq != nullptr) adopt_extended_cq(cq);
   return cq;
@@ -120,15 +122,26 @@ ibv_cq_ex* hooked_create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attrib
 
 ibv_td* hooked_alloc_td(ibv_context* context, ibv_td_init_attr* attributes) {
   note_thread_domain();
-  return find(context)->alloc_td(context, attributes);
+  const Context* known = find(context);
+  return known != nullptr ? known->alloc_td(context, attributes) : not_supported<ibv_td>();
 }
 
 bool is_hooked(const ibv_context& context, uint32_t provider) {
   return context.ops.post_send == data_hooks[provider].post_send;
 }
 
+// Someone may have copied a table that we had hooked already; forwarding to a hook would never end.
+bool contains_hooks(const ibv_context_ops& ops) {
+  for (const DataHooks& hooks : data_hooks)
+    if (ops.post_send == hooks.post_send || ops.post_recv == hooks.post_recv || ops.poll_cq == hooks.poll_cq ||
+        ops.req_notify_cq == hooks.req_notify_cq)
+      return true;
+  return false;
+}
+
 // The set these functions are, taken up when it is new; kMaxProviders when there is no place for it or it is none.
 uint32_t provider_of(const ibv_context_ops& ops) {
+  if (contains_hooks(ops)) return kMaxProviders;
   for (uint32_t i = 0; i < provider_count; ++i)
     if (providers[i].post_send == ops.post_send && providers[i].post_recv == ops.post_recv &&
         providers[i].poll_cq == ops.poll_cq && providers[i].req_notify_cq == ops.req_notify_cq)
@@ -199,7 +212,7 @@ Context* take_place(ibv_context* context, uint32_t provider) {
 
 const ProviderOps* adopt_context(ibv_context* context) {
   if (context == nullptr || context->device == nullptr) return nullptr;
-  const Locked lock;
+  const ControlLock::Guard guard(control_lock);
   forget_if_stale(find(context));
   if (const Context* known = find(context)) return &providers[known->provider];
   const uint32_t provider = provider_of(context->ops);
@@ -217,7 +230,7 @@ const ProviderOps* adopt_context(ibv_context* context) {
 
 void release_context(ibv_context* context) {
   {
-    const Locked lock;
+    const ControlLock::Guard guard(control_lock);
     Context* known = find(context);
     if (known == nullptr) return;
     unhook_tables(*known);

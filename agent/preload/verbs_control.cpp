@@ -40,8 +40,8 @@ void look_at_agent() {
 ibv_context* note_context(ibv_context* context) {
   const KeepErrno keep;
   if (context == nullptr || !become_interested()) return context;
-  look_at_agent();
   adopt_context(context);
+  look_at_agent();
   return context;
 }
 

@@ -1,18 +1,13 @@
 // The hooks in the contexts' tables: ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq. While nobody listens
 // they cost a load and a jump; a post that is counted costs one reading of the processor's clock and one locked
 // instruction.
-#include "agent/preload/attach.h"
 #include "agent/preload/process.h"
 #include "agent/preload/qp_count.h"
 #include "agent/preload/qp_timing.h"
-#include "agent/preload/verbs_clock.h"
 #include "agent/preload/verbs_context.h"
+#include "agent/preload/verbs_tick.h"
 
 namespace orrery::preload {
-namespace {
-
-using PostSend = int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
-using PostRecv = int (*)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
 
 __attribute__((noinline)) uint64_t tick_slow_and_read() {
   calibrate_clock();
@@ -20,12 +15,10 @@ __attribute__((noinline)) uint64_t tick_slow_and_read() {
   return fast_now_ns();
 }
 
-inline uint64_t hot_now_ns() {
-  const uint64_t now = fast_now_ns();
-  if (now >= __atomic_load_n(&next_tick_ns, __ATOMIC_RELAXED)) [[unlikely]]
-    return tick_slow_and_read();
-  return now;
-}
+namespace {
+
+using PostSend = int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
+using PostRecv = int (*)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
 
 __attribute__((noinline)) int finish_post_slow(Qp& known, int result, ibv_send_wr* wr, ibv_send_wr** bad_wr,
                                                uint64_t now) {
@@ -38,7 +31,7 @@ __attribute__((noinline)) int finish_post_slow(Qp& known, int result, ibv_send_w
 
 inline int post_and_count(Qp& known, PostSend post, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const uint64_t now = hot_now_ns();
-  const bool burst = static_cast<int64_t>(now - known.last_tx_ns) > static_cast<int64_t>(attachment.flowlet_gap_ns);
+  const bool burst = begins_burst(known, now);
   if (burst) [[unlikely]]
     refresh_qp_plan(known, now);
   if (__atomic_load_n(&known.timed, __ATOMIC_ACQUIRE)) [[unlikely]]

@@ -1,11 +1,11 @@
 #include "agent/preload/verbs_extended.h"
 
-#include <sched.h>
 #include <stddef.h>
 
+#include "agent/preload/control_lock.h"
 #include "agent/preload/pointer_table.h"
 #include "agent/preload/qp_count.h"
-#include "agent/preload/verbs_clock.h"
+#include "agent/preload/verbs_tick.h"
 
 namespace orrery::preload {
 namespace {
@@ -52,15 +52,7 @@ struct ExtendedCq {
 
 PointerTable<ExtendedQp, 2048> extended_qps;
 PointerTable<ExtendedCq, 512> extended_cqs;
-uint32_t locked = 0;
-
-class Locked {
- public:
-  Locked() {
-    while (__atomic_exchange_n(&locked, 1u, __ATOMIC_ACQUIRE) != 0) sched_yield();
-  }
-  ~Locked() { __atomic_store_n(&locked, 0u, __ATOMIC_RELEASE); }
-};
+constinit ControlLock control_lock;
 
 // Never null: the pointers lead here only while the entry is in the table.
 ExtendedQp& of(ibv_qp_ex* qp) {
@@ -140,7 +132,17 @@ void on_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* parts) {
   known.real.set_sge_list(qp, count, parts);
 }
 
+// While the provider may hold a lock (until wr_complete) nothing is done but counting.
+void look_around(ibv_qp_ex* qp) {
+  if (arm() == kSeeking) tick_sometimes(thread_state.calls_to_tick);
+  Qp* known = find_qp(&qp->qp_base);
+  if (known == nullptr || !is_counted(*known)) return;
+  const uint64_t now = hot_now_ns();
+  if (begins_burst(*known, now)) refresh_qp_plan(*known, now);
+}
+
 void on_start(ibv_qp_ex* qp) {
+  look_around(qp);
   ExtendedQp& known = of(qp);
   known.real.start(qp);
   known.tally = SendTally{};
@@ -237,7 +239,7 @@ int on_next_poll(ibv_cq_ex* cq) {
 
 void adopt_extended_qp(ibv_qp_ex* qp) {
   if (qp == nullptr || qp->wr_start == on_start || qp->wr_start == nullptr || qp->wr_complete == nullptr) return;
-  const Locked lock;
+  const ControlLock::Guard guard(control_lock);
   ExtendedQp* entry = extended_qps.find(qp);  // one that was destroyed in a way we do not see
   if (entry == nullptr) entry = extended_qps.place_for(qp);
   if (entry == nullptr) return;
@@ -253,7 +255,7 @@ void adopt_extended_qp(ibv_qp_ex* qp) {
 bool release_extended_qp(ibv_qp* qp) {
   const Qp* known = find_qp(qp);
   if (known == nullptr || !known->extended) return false;
-  const Locked lock;
+  const ControlLock::Guard guard(control_lock);
   ExtendedQp* entry = extended_qps.find(qp);
   if (entry == nullptr) return false;
   for_each_pointer(reinterpret_cast<ibv_qp_ex*>(qp), entry->real, PutBack{});
@@ -263,7 +265,7 @@ bool release_extended_qp(ibv_qp* qp) {
 
 void adopt_extended_cq(ibv_cq_ex* cq) {
   if (cq == nullptr || cq->start_poll == on_start_poll || cq->start_poll == nullptr || cq->next_poll == nullptr) return;
-  const Locked lock;
+  const ControlLock::Guard guard(control_lock);
   ExtendedCq* entry = extended_cqs.find(cq);
   if (entry == nullptr) entry = extended_cqs.place_for(cq);
   if (entry == nullptr) return;
@@ -275,7 +277,7 @@ void adopt_extended_cq(ibv_cq_ex* cq) {
 }
 
 bool release_extended_cq(ibv_cq* cq) {
-  const Locked lock;
+  const ControlLock::Guard guard(control_lock);
   ExtendedCq* entry = extended_cqs.find(cq);
   if (entry == nullptr) return false;
   auto* extended = reinterpret_cast<ibv_cq_ex*>(cq);

@@ -320,7 +320,9 @@ TEST_CASE("queue pairs are numbered by peer, and keep their number over a timeou
   third.ordinal = 2;
   third.src_port_first = third.src_port_last = 50003;
   // Neither a queue pair that leads to itself, nor UC, nor one to another peer counts.
-  const Outcome outcome = run_verbs({first, second, third}, {"paths", "self=1", "", "type=3", "peer=9", "", ""});
+  const Outcome outcome = run_verbs({first, second, third},
+                                    {"paths", "self=1", "error=110 failures=1 again=1", "type=3", "peer=9", "", ""});
+  CHECK(lines_with(outcome.result.out, "again") == std::vector<std::string>{"0"});
   REQUIRE(outcome.ready.size() == 6);
   CHECK(outcome.ready[1].qp.udp_sport == 50001);
   CHECK(outcome.ready[4].qp.udp_sport == 50002);

@@ -57,7 +57,7 @@ long value_of(const std::string& words, const std::string& name, long otherwise)
 }
 
 // One INIT -> RTR. Words: device, gid, peer, global, label, tc, type (2 RC, 3 UC, 4 UD), nomask (bits taken out of the
-// mask), self (leads to itself), error, failures, labelled.
+// mask), self (leads to itself), error, failures, labelled, again (the call is repeated).
 void path_case(const std::string& words, std::map<long, Device>& devices) {
   const long index = value_of(words, "device", 0);
   if (devices.count(index) == 0) devices.emplace(index, Device(static_cast<int>(index)));
@@ -81,6 +81,8 @@ void path_case(const std::string& words, std::map<long, Device>& devices) {
   const int result = ibv_modify_qp(qp, guarded.get(), kRtrMask & ~static_cast<int>(value_of(words, "nomask", 0)));
   const int error = errno;
   fake_ibverbs_seen(&after);
+  if (value_of(words, "again", 0) != 0)  // as NCCL does after a timeout
+    std::printf("again %d\n", ibv_modify_qp(qp, guarded.get(), kRtrMask));
   std::printf("case rc=%d errno=%d calls=%d label=%u tc=%d state=%d\n", result, error,
               after.modify_calls - before.modify_calls, after.modify.ah_attr.grh.flow_label,
               after.modify.ah_attr.grh.traffic_class, qp->state);
