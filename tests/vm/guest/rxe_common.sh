@@ -26,6 +26,7 @@ prepare_roce() {
   sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
   # All interfaces share one processor's queue: a few windows of RoCE packets overflow its default of 1000.
   sysctl -qw net.core.netdev_max_backlog=100000
+  sysctl -qw net.ipv6.conf.default.accept_dad=0  # link-local addresses, which are RDMA addresses too, count at once
   if ip rule show pref 0 | grep -q local; then
     ip rule add pref 30 lookup local
     ip rule del pref 0

@@ -1,9 +1,11 @@
 """Runs RDMA tools in the guest, as pairs of server and client over two soft-RoCE devices, with and without the preload library."""
 import collections
+import ipaddress
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import tempfile
 import time
@@ -11,14 +13,17 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 BUILD = os.environ["ORRERY_BUILD_DIR"]
 LIBRARY = os.path.join(BUILD, "lib", "liborrery_preload.so")
+MPI_EXCHANGE = os.path.join(BUILD, "test", "mpi_exchange")
 RECORDER = os.path.join(BUILD, "test", "agent_recorder")
 SERVER_ADDRESS, CLIENT_ADDRESS = "10.9.0.1", "10.9.0.2"
+SERVER_ADDRESS6, CLIENT_ADDRESS6 = "fe80::ff:fe00:901", "fe80::ff:fe00:902"
 SERVER_DEVICE, CLIENT_DEVICE = "rxe0", "rxe1"
+CLIENT_INTERFACE = "v1"
 ROCE_PORT = 4791
 TOOL_TIMEOUT_S = 60
 
 Told = collections.namedtuple("Told", "status output")
-Pair = collections.namedtuple("Pair", "server client report packets")
+Pair = collections.namedtuple("Pair", "server client report traffic")
 
 
 def bring_up_devices():
@@ -45,31 +50,85 @@ class Recorder:
         return {"LD_PRELOAD": LIBRARY, "ORRERY_AGENT_SOCKET": self.socket}
 
 
-class Capture:
-    """The RoCE packets that leave an interface: (seconds since boot, source address, source port, destination, bytes of the IP packet)."""
+class QueuePairTraffic:
+    """What the wire carried from an address to a queue pair, each packet once however often it was sent again."""
 
-    PACKET = re.compile(r"^(\d+\.\d+) IP (\d+\.\d+\.\d+\.\d+)\.(\d+) > (\d+\.\d+\.\d+\.\d+)\.4791: UDP, length (\d+)$")
+    def __init__(self):
+        self.messages, self.bytes, self.reads = 0, 0, 0
+        self.ports, self.times, self._seen = set(), [], set()
+
+    def add(self, when, port, opcode, sequence, payload):
+        self.ports.add(port)
+        if sequence in self._seen:
+            return
+        self._seen.add(sequence)
+        self.times.append(when)
+        self.messages += opcode in RC_LAST
+        self.reads += opcode == RC_READ_REQUEST
+        self.bytes += payload
+
+
+# InfiniBand opcodes of reliable connections (IBTA volume 1, table 38): where a SEND or RDMA WRITE ends, and the bytes of the headers
+# that follow the transport header.
+RC_LAST = {0x02, 0x03, 0x04, 0x05, 0x08, 0x09, 0x0a, 0x0b}
+RC_READ_REQUEST = 0x0c
+RC_HEADERS = {0x00: 0, 0x01: 0, 0x02: 0, 0x03: 4, 0x04: 0, 0x05: 4, 0x06: 16, 0x07: 0, 0x08: 0, 0x09: 4, 0x0a: 16, 0x0b: 20, RC_READ_REQUEST: 16}
+TRANSPORT_HEADER, CHECKSUM = 12, 4
+
+
+class Capture:
+    """The requests of reliable connections that cross an interface, in both directions: {(source address, queue pair): QueuePairTraffic}."""
 
     def __init__(self, interface):
         self._file = tempfile.NamedTemporaryFile(prefix="orrery-", suffix=".pcap")
         self._process = subprocess.Popen(
-            ["tcpdump", "-i", interface, "-Q", "out", "-s", "64", "-B", "16384", "-Z", "root", "-U", "-w", self._file.name, "udp", "dst", "port", str(ROCE_PORT)],
+            ["tcpdump", "--immediate-mode", "-i", interface, "-s", "128", "-B", "32768", "-Z", "root", "-U", "-w", self._file.name,
+             "udp", "dst", "port", str(ROCE_PORT)],
             stderr=subprocess.PIPE, text=True)
         line = self._process.stderr.readline()
         while line and "listening on" not in line:
             line = self._process.stderr.readline()
 
     def stop(self):
-        time.sleep(0.3)
+        self._wait_for_the_last()
         self._process.send_signal(signal.SIGINT)
         _, said = self._process.communicate(timeout=TOOL_TIMEOUT_S)
         dropped = re.search(r"(\d+) packets dropped by kernel", said)
         if dropped is None or int(dropped.group(1)) != 0:
             raise RuntimeError(f"the capture lost packets: {said}")
-        listing = subprocess.run(["tcpdump", "-n", "-tt", "-q", "-r", self._file.name], capture_output=True, text=True, check=True).stdout
+        traffic = collections.defaultdict(QueuePairTraffic)
+        for when, frame in self._frames():
+            self._add(traffic, when, frame)
         self._file.close()
-        matches = filter(None, map(self.PACKET.match, listing.splitlines()))
-        return [(float(when), source, int(port), target, int(size)) for when, source, port, target, size in map(re.Match.groups, matches)]
+        return traffic
+
+    def _wait_for_the_last(self):
+        """tcpdump leaves what it has not read yet when it is told to stop."""
+        size, still = -1, 0
+        while still < 5:
+            time.sleep(0.2)
+            before, size = size, os.path.getsize(self._file.name)
+            still = still + 1 if size == before else 0
+
+    def _frames(self):
+        self._file.seek(24)
+        while len(header := self._file.read(16)) == 16:
+            seconds, microseconds, captured, _ = struct.unpack("=IIII", header)
+            yield seconds + microseconds / 1e6, self._file.read(captured)
+
+    @staticmethod
+    def _add(traffic, when, frame):
+        if frame[12:14] == b"\x86\xdd":
+            source, udp = frame[22:38], 54
+        else:
+            source, udp = frame[26:30], 14 + (frame[14] & 15) * 4
+        port, _, length = struct.unpack_from(">HHH", frame, udp)
+        opcode, flags = frame[udp + 8], frame[udp + 9]
+        if opcode not in RC_HEADERS:
+            return
+        queue_pair, sequence = (int.from_bytes(frame[start:start + 3], "big") for start in (udp + 13, udp + 17))
+        payload = length - 8 - TRANSPORT_HEADER - RC_HEADERS[opcode] - (flags >> 4 & 3) - CHECKSUM
+        traffic[str(ipaddress.ip_address(source)), queue_pair].add(when, port, opcode, sequence, payload)
 
 
 def listens(port):
@@ -78,8 +137,11 @@ def listens(port):
 
 
 def run_pair(server, client, port, environment):
-    """Told of both; the server is up when it listens on a TCP port."""
+    """Told of both; the server is up when it listens on a TCP port. No server: nothing told of it."""
     merged = {**os.environ, **environment}
+    if not server:
+        done = subprocess.run(client, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=merged, timeout=TOOL_TIMEOUT_S, check=False)
+        return Told(done.returncode, ""), Told(done.returncode, done.stdout + done.stderr)
     with tempfile.TemporaryFile("w+") as said, subprocess.Popen(server, stdout=said, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=merged) as serving:
         try:
             deadline = time.monotonic() + TOOL_TIMEOUT_S
@@ -94,16 +156,16 @@ def run_pair(server, client, port, environment):
         return Told(serving.returncode, said.read()), Told(done.returncode, done.stdout + done.stderr)
 
 
-def run_recorded(server, client, port, plan=(), capture=None, environment=None):
+def run_recorded(server, client, port, plan=()):
     """A pair under the library with an agent, and what agent and wire saw."""
     recorder = Recorder(plan)
     try:
-        wire = Capture(capture) if capture else None
-        told = run_pair(server, client, port, {**recorder.environment(), **(environment or {})})
-        packets = wire.stop() if wire else []
+        wire = Capture(CLIENT_INTERFACE)
+        told = run_pair(server, client, port, recorder.environment())
+        traffic = wire.stop()
     finally:
         report = recorder.stop()
-    return Pair(*told, report, packets)
+    return Pair(*told, report, traffic)
 
 
 def shape(output):
@@ -113,8 +175,8 @@ def shape(output):
 
 
 def qp_flows(report, local):
-    """The queue pairs of the process at one address."""
-    return [flow for flow in report["flows"] if flow["protocol"] == "udp" and flow["local"] == local]
+    """The queue pairs of the process at one address, without those that lead to itself."""
+    return [flow for flow in report["flows"] if flow["protocol"] == "udp" and flow["local"] == local != flow["remote"]]
 
 
 def total(flows, counter):
