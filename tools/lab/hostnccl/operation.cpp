@@ -32,6 +32,18 @@ const char* name_of(OperationKind kind) {
   return "unknown operation";
 }
 
+size_t bytes_read(const Operation& operation, int rank, int nranks) {
+  const size_t bytes = operation.count * element_bytes(operation.type);
+  if (operation.kind == OperationKind::kBroadcast && operation.peer != rank) return 0;
+  return operation.kind == OperationKind::kReduceScatter ? bytes * static_cast<size_t>(nranks) : bytes;
+}
+
+size_t bytes_written(const Operation& operation, int rank, int nranks) {
+  const size_t bytes = operation.count * element_bytes(operation.type);
+  if (operation.kind == OperationKind::kReduce && operation.peer != rank) return 0;
+  return operation.kind == OperationKind::kAllGather ? bytes * static_cast<size_t>(nranks) : bytes;
+}
+
 OperationHeader make_header(const Operation& operation, uint64_t sequence) {
   const bool message = operation.kind == OperationKind::kSend || operation.kind == OperationKind::kRecv;
   return {.magic = kOperationMagic,

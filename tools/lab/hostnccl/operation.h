@@ -42,6 +42,10 @@ static_assert(sizeof(OperationHeader) == 24);
 
 inline constexpr uint32_t kOperationMagic = 0x4f484f50u;
 
+// Bytes of the buffers that a rank's part of a collective reads and writes; 0: it does not touch that one.
+size_t bytes_read(const Operation& operation, int rank, int nranks);
+size_t bytes_written(const Operation& operation, int rank, int nranks);
+
 OperationHeader make_header(const Operation& operation, uint64_t sequence);
 // Empty when both are the same operation; else what differs, for the user.
 std::string mismatch(const OperationHeader& own, const OperationHeader& theirs, const std::string& peer);

@@ -9,7 +9,7 @@ namespace {
 
 class Message {
  public:
-  Message(const Operation& operation, uint64_t sequence, Stream& stream)
+  Message(const Operation& operation, uint64_t sequence, const TaskContext& context, Stream& stream)
       : sends_(operation.kind == OperationKind::kSend),
         peer_(operation.peer),
         stream_(stream),
@@ -17,6 +17,7 @@ class Message {
     auto* data = static_cast<uint8_t*>(sends_ ? const_cast<void*>(operation.send) : operation.recv);
     body_ = {.data = data, .bytes = own_header_.count};
     auto& header = sends_ ? own_header_ : peer_header_;
+    hold_ = context.transport->hold(body_.data, body_.bytes, !sends_);
     header_ = {.data = reinterpret_cast<uint8_t*>(&header), .bytes = sizeof header};
     stream_.post(header_, body_);
   }
@@ -42,6 +43,7 @@ class Message {
   Stream& stream_;
   OperationHeader own_header_;
   OperationHeader peer_header_;
+  std::unique_ptr<MemoryHold> hold_;
   Transfer header_;
   Transfer body_;
   bool checked_ = false;
@@ -49,8 +51,8 @@ class Message {
 
 class PointToPointTask final : public Task {
  public:
-  void add(const Operation& operation, uint64_t sequence, Stream& stream) {
-    messages_.emplace_back(operation, sequence, stream);
+  void add(const Operation& operation, uint64_t sequence, const TaskContext& context, Stream& stream) {
+    messages_.emplace_back(operation, sequence, context, stream);
   }
   Result<bool> advance() override {
     bool all = true;
@@ -99,9 +101,9 @@ Result<std::unique_ptr<Task>> make_point_to_point_task(const std::vector<Operati
     if (operation.peer == context.rank) continue;
     const StreamKey key{operation.peer, StreamKind::kPointToPoint, 0};
     if (operation.kind == OperationKind::kSend) {
-      task->add(operation, counters.sent[operation.peer]++, context.transport->sender(key));
+      task->add(operation, counters.sent[operation.peer]++, context, context.transport->sender(key));
     } else {
-      task->add(operation, counters.received[operation.peer]++, context.transport->receiver(key));
+      task->add(operation, counters.received[operation.peer]++, context, context.transport->receiver(key));
     }
   }
   return std::unique_ptr<Task>(std::move(task));

@@ -31,7 +31,8 @@ Proxy::Proxy(Parts parts, UniqueFd wake)
               .nranks = static_cast<int>(parts_.table.peers.size()),
               .shared = parts_.table.shared,
               .transport = parts_.transport.get()};
-  for (uint32_t i = 0; i < context_.shared.channels; ++i) slots_.emplace_back(context_.shared.slice_bytes);
+  for (uint32_t i = 0; i < context_.shared.channels; ++i)
+    slots_.emplace_back(context_.shared.slice_bytes, *context_.transport);
 }
 
 Proxy::~Proxy() {
@@ -82,6 +83,7 @@ void Proxy::join(bool orderly) {
   wake();
   thread_.join();
   StreamOrder::instance().forget(wake_fd_.get());
+  slots_.clear();
   parts_.transport.reset();  // closes the connections
   parts_.monitor.reset();
 }

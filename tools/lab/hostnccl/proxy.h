@@ -65,7 +65,7 @@ class Proxy {
 
   Parts parts_;
   TaskContext context_;
-  std::vector<SlotPool> slots_;
+  std::vector<SlotPool> slots_;  // use parts_.transport
   MessageCounters counters_;
   uint64_t collectives_ = 0;
   UniqueFd wake_fd_;

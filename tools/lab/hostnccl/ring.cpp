@@ -152,6 +152,11 @@ class RingTask final : public Task {
     const int next = (context.rank + 1) % context.nranks;
     const int previous = (context.rank + context.nranks - 1) % context.nranks;
     const OperationHeader header = make_header(operation, sequence);
+    // The one that may be written first: in place it serves for both.
+    const size_t written = bytes_written(operation, context.rank, context.nranks);
+    const size_t read = bytes_read(operation, context.rank, context.nranks);
+    if (written > 0) holds_[0] = context.transport->hold(operation.recv, written, true);
+    if (read > 0) holds_[1] = context.transport->hold(operation.send, read, false);
     for (uint32_t channel = 0; channel < context.shared.channels; ++channel) {
       RingPlan plan(operation, context.rank, context.nranks, context.shared, channel);
       const int index = static_cast<int>(channel);
@@ -172,12 +177,14 @@ class RingTask final : public Task {
   bool waits_for(int) const override { return true; }  // a ring needs every rank
 
  private:
+  std::unique_ptr<MemoryHold> holds_[2];
   std::deque<RingChannel> channels_;
 };
 
 }  // namespace
 
-SlotPool::SlotPool(size_t slot_bytes) : memory_(new uint8_t[slot_bytes * kSlots]) {
+SlotPool::SlotPool(size_t slot_bytes, Transport& transport)
+    : slot_bytes_(slot_bytes), transport_(transport), memory_(new uint8_t[slot_bytes * kSlots]), holds_(kSlots) {
   for (size_t i = 0; i < kSlots; ++i) free_.push_back(memory_.get() + i * slot_bytes);
 }
 
@@ -185,6 +192,8 @@ uint8_t* SlotPool::take() {
   if (free_.empty()) return nullptr;
   uint8_t* slot = free_.back();
   free_.pop_back();
+  auto& hold = holds_[static_cast<size_t>(slot - memory_.get()) / slot_bytes_];
+  if (!hold) hold = transport_.hold(slot, slot_bytes_, true);
   return slot;
 }
 

@@ -68,16 +68,19 @@ class RingPlan {
   Shape tail_;
 };
 
-// Scratch slices of one channel, kept between operations.
+// Scratch slices of one channel, kept between operations. `transport` outlives the pool.
 class SlotPool {
  public:
-  explicit SlotPool(size_t slot_bytes);
+  SlotPool(size_t slot_bytes, Transport& transport);
   uint8_t* take();  // null when all are in use
   void give_back(uint8_t* slot) { free_.push_back(slot); }
 
  private:
+  size_t slot_bytes_;
+  Transport& transport_;
   std::unique_ptr<uint8_t[]> memory_;
-  std::vector<uint8_t*> free_;
+  std::vector<std::unique_ptr<MemoryHold>> holds_;  // of the slots that have been used
+  std::vector<uint8_t*> free_;                      // the last one given back is taken first
 };
 
 // Runs the plans of all channels. `slots` has one pool per channel and outlives the task.

@@ -60,6 +60,7 @@ Result<PollSettings> read_poll() {
   ORRERY_ASSIGN(poll.spins, read_number("HOSTNCCL_POLL_SPINS", poll.spins, 0, 1'000'000'000));
   ORRERY_ASSIGN(poll.yields, read_number("HOSTNCCL_POLL_YIELDS", poll.yields, 0, 1'000'000'000));
   ORRERY_ASSIGN(poll.sleep_us, read_number("HOSTNCCL_POLL_SLEEP_US", poll.sleep_us, 0, 1'000'000));
+  ORRERY_ASSIGN(poll.sleep_max_us, read_number("HOSTNCCL_POLL_SLEEP_MAX_US", poll.sleep_max_us, 0, 1'000'000));
   return poll;
 }
 

@@ -25,9 +25,10 @@ enum class NetworkChoice { kAny, kSocket, kVerbs };
 
 // How the proxy thread waits for completions, which no file descriptor announces. Counted in polls that found nothing.
 struct PollSettings {
-  uint32_t spins = 100;    // polls at once,
-  uint32_t yields = 1000;  // then after a sched_yield,
-  uint32_t sleep_us = 50;  // then after a sleep
+  uint32_t spins = 100;         // polls at once,
+  uint32_t yields = 100;        // then after a sched_yield,
+  uint32_t sleep_us = 50;       // then after a sleep, twice as long each time
+  uint32_t sleep_max_us = 500;  // up to this
 };
 
 // One process's own; the peers may differ.

@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,9 +48,18 @@ class Stream {
   virtual std::string peer_text() const = 0;  // "rank 3 (10.0.0.4:41234)"
 };
 
+// Memory that a transport keeps ready for transfers until this is destroyed.
+class MemoryHold {
+ public:
+  virtual ~MemoryHold() = default;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
+  // For memory of which many transfers will be posted: what it costs to use is paid once. `written`: some of them
+  // receive. Null when there is nothing to keep. The memory outlives the hold, the hold does not outlive the transport.
+  virtual std::unique_ptr<MemoryHold> hold(const void*, size_t, bool /*written*/) { return nullptr; }
   // Opened by the first call for a key; the stream lives as long as the transport. The sender connects, the receiver is
   // connected to.
   virtual Stream& sender(const StreamKey& key) = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "tools/lab/hostnccl/diagnostics.h"
 
@@ -17,6 +18,23 @@ timespec to_timespec(std::chrono::nanoseconds duration) {
   const auto count = std::max<long long>(duration.count(), 0);
   return {static_cast<time_t>(count / 1'000'000'000), static_cast<long>(count % 1'000'000'000)};
 }
+
+// `empty` polls in a row have found nothing, at least spins + yields.
+std::chrono::microseconds nap_after(uint64_t empty, const PollSettings& poll) {
+  const uint64_t naps = std::min<uint64_t>(empty - poll.spins - poll.yields, 20);
+  const uint64_t longest = std::max(poll.sleep_us, poll.sleep_max_us);
+  return std::chrono::microseconds(std::min(uint64_t{poll.sleep_us} << naps, longest));
+}
+
+class VerbsHold final : public MemoryHold {
+ public:
+  VerbsHold(VerbsMemory& memory, VerbsMemory::Region* region) : memory_(memory), region_(region) {}
+  ~VerbsHold() override { memory_.release(region_); }
+
+ private:
+  VerbsMemory& memory_;
+  VerbsMemory::Region* region_;
+};
 
 }  // namespace
 
@@ -69,6 +87,14 @@ std::optional<int> VerbsTransport::lost_peer() const {
   return std::nullopt;
 }
 
+// What cannot be registered is reported by the transfer that needs it.
+std::unique_ptr<MemoryHold> VerbsTransport::hold(const void* data, size_t bytes, bool written) {
+  if (!data || bytes <= kStagedBytes) return nullptr;
+  auto region = memory_.acquire(data, bytes, written ? VerbsMemory::Use::kReadWrite : VerbsMemory::Use::kRead);
+  if (!region) return nullptr;
+  return std::make_unique<VerbsHold>(memory_, *region);
+}
+
 void VerbsTransport::leave() {
   for_each_stream([](VerbsStream& stream) { stream.leave(); });
 }
@@ -84,27 +110,34 @@ size_t VerbsTransport::progress() {
   return moved;
 }
 
+size_t VerbsTransport::count_failures() const {
+  size_t count = 0;
+  for_each_stream([&count](const VerbsStream& stream) { count += stream.error() ? 1 : 0; });
+  return count;
+}
+
 bool VerbsTransport::needs_polling() const {
   bool needs = false;
   for_each_stream([&needs](const VerbsStream& stream) { needs = needs || stream.needs_polling(); });
   return needs;
 }
 
-// A failed stream ends the wait too: the task has to see it.
+// A stream that fails ends the wait too: the task has to see it.
 Result<size_t> VerbsTransport::step(std::vector<pollfd>& extra, std::chrono::nanoseconds max_wait) {
   const PollSettings& poll = context_.settings.poll;
   const Deadline until = Clock::now() + max_wait;
   for (auto& fd : extra) fd.revents = 0;
   for (uint64_t empty = 0;; ++empty) {
     const size_t moved = progress();
-    const bool done = moved > 0 || lost_peer();
+    const size_t failures = count_failures();
+    const bool done = moved > 0 || std::exchange(failures_, failures) != failures;
     const bool sleeps = !done && (!needs_polling() || empty >= uint64_t{poll.spins} + poll.yields);
     if (sleeps || ++steps_ >= kSocketInterval) {
       steps_ = 0;
       std::chrono::nanoseconds wait{0};
       if (sleeps) {
         wait = std::max<std::chrono::nanoseconds>(until - Clock::now(), std::chrono::nanoseconds(0));
-        if (needs_polling()) wait = std::min<std::chrono::nanoseconds>(wait, std::chrono::microseconds(poll.sleep_us));
+        if (needs_polling()) wait = std::min<std::chrono::nanoseconds>(wait, nap_after(empty, poll));
       }
       ORRERY_ASSIGN(const bool event, poll_sockets(extra, wait));
       if (event || Clock::now() >= until) return moved;

@@ -24,6 +24,7 @@ class VerbsTransport final : public Transport {
   Stream& receiver(const StreamKey& key) override;
   Result<size_t> step(std::vector<pollfd>& extra, std::chrono::nanoseconds max_wait) override;
   std::optional<int> lost_peer() const override;
+  std::unique_ptr<MemoryHold> hold(const void* data, size_t bytes, bool written) override;
   void leave() override;
   void halt() override;
 
@@ -31,6 +32,7 @@ class VerbsTransport final : public Transport {
   VerbsReceiver& open_receiver(const StreamKey& key);
   size_t progress();
   bool needs_polling() const;
+  size_t count_failures() const;
   // Waits for the sockets and `extra`. True when one of them had an event.
   Result<bool> poll_sockets(std::vector<pollfd>& extra, std::chrono::nanoseconds wait);
   void accept_all();
@@ -51,7 +53,8 @@ class VerbsTransport final : public Transport {
   std::map<StreamKey, std::unique_ptr<VerbsReceiver>> receivers_;
   std::vector<ControlChannel> incoming_;
   std::vector<pollfd> poll_fds_;
-  uint32_t steps_ = 0;  // since the sockets were last looked at
+  uint32_t steps_ = 0;   // since the sockets were last looked at
+  size_t failures_ = 0;  // streams that had failed at the last step
 };
 
 }  // namespace orrery::hostnccl

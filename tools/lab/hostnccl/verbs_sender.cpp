@@ -54,10 +54,13 @@ void VerbsSender::collect(std::vector<pollfd>& fds, Deadline now, std::chrono::n
     if (!control_.is_open()) wait = std::min<std::chrono::nanoseconds>(wait, kConnectRetry);
   }
   VerbsStream::collect(fds, now, wait);
-  if (connecting_ && !fds.empty()) fds.back().events = POLLOUT;
 }
 
-void VerbsSender::before_control(short) {
+short VerbsSender::control_events() const {
+  return connecting_ ? short{POLLOUT} : VerbsStream::control_events();
+}
+
+void VerbsSender::before_control() {
   if (!connecting_) return;
   int reason = 0;
   socklen_t length = sizeof reason;

@@ -30,7 +30,8 @@ class VerbsSender final : public VerbsStream {
     size_t bytes = 0;
   };
 
-  void before_control(short events) override;
+  void before_control() override;
+  short control_events() const override;
   void take_frame(const ControlFrame& frame) override;
   void take_completion(const ibv_wc& completion) override;
   void post_queued() override;

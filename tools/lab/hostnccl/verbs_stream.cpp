@@ -54,14 +54,18 @@ void VerbsStream::collect(std::vector<pollfd>& fds, Deadline, std::chrono::nanos
   poll_index_ = -1;
   if (error_ || !control_.is_open()) return;
   poll_index_ = static_cast<int>(fds.size());
-  fds.push_back({control_.fd(), static_cast<short>(POLLIN | (control_.wants_to_write() ? POLLOUT : 0)), 0});
+  fds.push_back({control_.fd(), control_events(), 0});
+}
+
+short VerbsStream::control_events() const {
+  return static_cast<short>(POLLIN | (control_.wants_to_write() ? POLLOUT : 0));
 }
 
 void VerbsStream::handle(const std::vector<pollfd>& fds) {
   if (error_ || poll_index_ < 0) return;
   const short events = fds[static_cast<size_t>(poll_index_)].revents;
   if (events == 0) return;
-  before_control(events);
+  before_control();
   if (error_ || !control_.is_open()) return;
   if (!control_.flush()) return fail("the control connection broke");
   if (events & ~POLLOUT) read_control();

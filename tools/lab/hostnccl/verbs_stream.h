@@ -41,7 +41,7 @@ class VerbsStream : public Stream {
   const std::optional<Error>& error() const final { return error_; }
   std::string peer_text() const final;
 
-  // Appends the control connection, if it waits for something; lowers `wait` to the next thing due without an event.
+  // Appends the control connection, if there is one; lowers `wait` to the next thing due without an event.
   virtual void collect(std::vector<pollfd>& fds, Deadline now, std::chrono::nanoseconds& wait);
   void handle(const std::vector<pollfd>& fds);
   // Polls completions and posts what can be posted. Returns the bytes that have arrived.
@@ -66,7 +66,8 @@ class VerbsStream : public Stream {
     size_t count = 0;
   };
 
-  virtual void before_control(short) {}  // events on the control connection, before it is read
+  virtual void before_control() {}  // it has an event
+  virtual short control_events() const;
   virtual void take_frame(const ControlFrame& frame) = 0;
   virtual void take_completion(const ibv_wc& completion) = 0;
   virtual void post_queued() = 0;
