@@ -1,7 +1,7 @@
 // A child of the hook benchmark: the cost of the same event by an LTTng-UST tracepoint that a session records.
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
-#include "tests/bench/hook_event_lttng.h"
+#include "tests/bench/hook_event_lttng.inc"
 
 #include <unistd.h>
 
