@@ -1,0 +1,59 @@
+// Schemes that begin where the switches' hash puts a connection.
+#include <algorithm>
+#include <random>
+
+#include "tools/sim/schemes/schemes.h"
+
+namespace orrery::sim {
+namespace {
+
+constexpr uint16_t kRoceSourcePorts = 49'152;
+constexpr uint16_t kRocePort = 4791;
+constexpr uint8_t kUdp = 17;
+
+PathPolicy policy_of(Scheme scheme) {
+  switch (scheme) {
+    case Scheme::kFlowlet:
+      return PathPolicy::kFlowlet;
+    case Scheme::kSpray:
+      return PathPolicy::kSpray;
+    case Scheme::kRecycle:
+      return PathPolicy::kRecycle;
+    case Scheme::kRehash:
+      return PathPolicy::kRehash;
+    default:
+      return PathPolicy::kStatic;
+  }
+}
+
+}  // namespace
+
+Result<Routed> route_hashed(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
+                            const SchemeOptions& options) {
+  std::mt19937_64 random(options.seed);
+  Routed routed;
+  const uint32_t connections = scheme == Scheme::kEcmpMulti ? std::max(1u, options.connections) : 1;
+  for (uint32_t i = 0; i < traffic.flows.size(); ++i) {
+    const fabric::Nic& src = graph.nics()[traffic.flows[i].src];
+    const fabric::Nic& dst = graph.nics()[traffic.flows[i].dst];
+    FlowRoute route;
+    for (uint32_t k = 0; k < connections; ++k) {
+      const auto port = static_cast<uint16_t>(kRoceSourcePorts + random() % (65'536 - kRoceSourcePorts));
+      auto first = graph.ecmp_path({src.address, dst.address, port, kRocePort, kUdp});
+      if (!first) return no_path(traffic, graph, i);
+      QpRoute qp{{*first}, policy_of(scheme)};
+      // The others are where a hash would lead after a failure, or what the scheme may choose from.
+      for (fabric::Path& path : graph.paths(src, dst, options.path_limit))
+        if (path != *first) qp.paths.push_back(std::move(path));
+      if (qp.policy == PathPolicy::kStatic && qp.paths.size() > 2) {
+        std::swap(qp.paths[1], qp.paths[1 + random() % (qp.paths.size() - 1)]);
+        qp.paths.resize(2);
+      }
+      route.qps.push_back(std::move(qp));
+    }
+    routed.flows.push_back(std::move(route));
+  }
+  return routed;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,58 @@
+// Orrery: what the controller would plan for this traffic, carried out as its agents would.
+#include <algorithm>
+
+#include "controller/planner/planner.h"
+#include "tools/sim/schemes/schemes.h"
+
+namespace orrery::sim {
+namespace {
+
+planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph, bool stagger) {
+  planner::Snapshot snapshot;
+  snapshot.fabric = &graph;
+  snapshot.options.stagger = stagger;
+  const std::vector<uint64_t> bytes = bytes_per_round(traffic);
+  for (uint32_t i = 0; i < traffic.flows.size(); ++i) {
+    const Flow& flow = traffic.flows[i];
+    planner::FlowDemand demand;
+    demand.flow_id = i + 1;
+    demand.comm_id = flow.job + 1;
+    demand.src = graph.nics()[flow.src].address;
+    demand.dst = graph.nics()[flow.dst].address;
+    demand.bytes = bytes[i];
+    demand.phase = flow.phase;
+    snapshot.flows.push_back(std::move(demand));
+  }
+  return snapshot;
+}
+
+}  // namespace
+
+Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
+                             const SchemeOptions& options) {
+  const bool stagger = scheme != Scheme::kOrreryPaths;
+  ORRERY_ASSIGN(const planner::Plan plan, planner::plan(snapshot_of(traffic, graph, stagger)));
+  Routed routed;
+  routed.planned_drain = plan.max_drain_ns * kPerNs;
+  routed.lower_bound = plan.lower_bound_ns * kPerNs;
+  for (uint32_t i = 0; i < traffic.flows.size(); ++i) {
+    const planner::FlowAssignment& assignment = plan.flows[i];
+    if (assignment.path.empty()) return no_path(traffic, graph, i);
+    QpRoute qp{{assignment.path}, PathPolicy::kStatic};
+    for (const fabric::Path& backup : assignment.backups) qp.paths.push_back(backup);
+    if (scheme == Scheme::kOrreryRepath) {
+      qp.policy = PathPolicy::kBurst;
+      const Flow& flow = traffic.flows[i];
+      for (const fabric::Path& path : graph.paths(graph.nics()[flow.src], graph.nics()[flow.dst], options.path_limit))
+        if (std::find(qp.paths.begin(), qp.paths.end(), path) == qp.paths.end()) qp.paths.push_back(path);
+    }
+    FlowRoute route;
+    route.qps.push_back(std::move(qp));
+    route.release_offset = stagger ? assignment.release_offset_ns * kPerNs : 0;
+    route.pace_bps = assignment.pace_bps;
+    routed.flows.push_back(std::move(route));
+  }
+  return routed;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,55 @@
+// Load-balancing schemes: traffic and fabric in, a route for every flow out. Pure: the same seed gives the same routes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/result.h"
+#include "controller/fabric/graph.h"
+#include "tools/sim/model/lowering.h"
+#include "tools/sim/model/traffic.h"
+
+namespace orrery::sim {
+
+enum class Scheme : uint8_t {
+  kEcmp,         // one connection, its path by the switches' hash of a random source port
+  kEcmpMulti,    // the same with several connections that share the bytes
+  kFlowlet,      // another path after a pause
+  kSpray,        // another path for every packet; receivers must tolerate reordering
+  kRecycle,      // REPS-like: paths of unmarked ACKs again
+  kRehash,       // PLB-like: another path when marks persist
+  kFirstFit,     // a central scheduler that gives each flow, the largest first, the first path with room (Hedera-like)
+  kOrreryPaths,  // planned paths
+  kOrreryStagger,  // and release offsets where flows must share a link
+  kOrreryRepath    // and another path at the start of a burst that telemetry finds congested
+};
+
+// Every scheme, in the order of reports.
+std::span<const Scheme> all_schemes();
+// "ecmp", "ecmp-4", ... as written on command lines.
+std::string_view name_of(Scheme scheme);
+std::optional<Scheme> scheme_of(std::string_view name);
+// Whether packets of one connection may overtake each other, so that receivers must take them out of order.
+bool reorders(Scheme scheme);
+
+struct SchemeOptions {
+  uint64_t seed = 1;
+  uint32_t connections = 4;  // of kEcmpMulti
+  size_t path_limit = 64;    // equal-cost paths that a moving scheme may use
+};
+
+struct Routed {
+  std::vector<FlowRoute> flows;  // by flow
+  // Of the planned schemes: times to drain the busiest link, and what no assignment can go below. 0 for the others.
+  Time planned_drain = 0;
+  Time lower_bound = 0;
+};
+
+// Errors: kUnavailable names a flow without a usable path; what the planner says.
+Result<Routed> route(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
+                     const SchemeOptions& options = {});
+
+}  // namespace orrery::sim
