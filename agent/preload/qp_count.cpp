@@ -24,6 +24,7 @@ void apply(Qp& qp, const SendTally& tally) {
   add_owned(&to.control_writes, tally.control_writes);
   add_owned(&to.flush_reads, tally.flush_reads);
   add_owned(&to.zero_imms, tally.zero_imms);
+  if (tally.unsignaled != 0) add_owned(&qp.unsignaled_sends, tally.unsignaled);
 }
 
 void spill(Qp& qp, const SendTally& tally) {
@@ -50,6 +51,9 @@ void tally_data_write(Qp& qp, uint64_t length, SendTally* tally) {
 
 void tally_one(Qp& qp, int opcode, uint64_t length, unsigned flags, bool alone, SendTally* tally) {
   ++tally->posted_sends;
+  const bool unsignaled = !qp.sig_all && (flags & IBV_SEND_SIGNALED) == 0;
+  tally->unsignaled += unsignaled;
+  shm::store_relaxed(&qp.last_unsignaled, unsignaled);
   switch (opcode) {
     case IBV_WR_RDMA_WRITE:
       ++tally->writes;

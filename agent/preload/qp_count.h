@@ -82,6 +82,9 @@ inline bool count_one_posted(Qp& qp, const ibv_send_wr& wr, uint64_t now) {
   if (qp.spilled) [[unlikely]]
     collect_spill(qp);
   if (!qp.sends_data) qp.sends_data = true;
+  const bool unsignaled = (wr.send_flags & IBV_SEND_SIGNALED) == 0 && !qp.sig_all;
+  if (unsignaled) ++qp.unsignaled_sends;
+  qp.last_unsignaled = unsignaled;
   note_sent(qp, now);
   add_owned(&qp.flow->tx_bytes, length);
   add_owned(&qp.counters->posted_sends, 1);

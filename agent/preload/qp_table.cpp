@@ -251,6 +251,8 @@ void begin_flow(Qp& qp, const QpPath& path) {
   if (!attached()) return;
   refresh_qp_plan(qp, now_ns());
   announce(qp);
+  qp.unsignaled_sends = 0;
+  qp.last_unsignaled = false;
   qp.counted_whole = qp.slot != shm::SegmentWriter::kNoSlot && speaks_of_qps(qp);
 }
 

@@ -40,6 +40,7 @@ struct SendTally {
   uint64_t posted_sends, failed_posts;
   uint64_t writes, write_imms, sends, reads, atomics_and_others;
   uint64_t control_writes, flush_reads, zero_imms;
+  uint64_t unsignaled;  // that complete only with a later one; not for the agent
 };
 
 // Held back work requests of one queue pair (deferral); its layout is that part's business.
@@ -56,9 +57,10 @@ struct alignas(64) QpLive {
   uint32_t spilled;  // 1 when a thread found `sending` taken and left its counts in `spill`
   // The plan delays or paces this queue pair, or sends of it are held: every post goes to timed_post_send().
   bool timed;
-  bool loopback;      // leads to itself (NCCL's flush): never steered, never held
-  bool has_received;  // receives were posted to it
-  bool sends_data;    // carried something that is not a clear-to-send
+  bool loopback;         // leads to itself (NCCL's flush): never steered, never held
+  bool has_received;     // receives were posted to it
+  bool sends_data;       // carried something that is not a clear-to-send
+  bool last_unsignaled;  // the last send posted gives no completion
 };
 
 // Where it leads. Replaced as a whole at each RESET -> RTR.
@@ -103,9 +105,10 @@ struct Qp : QpLive, QpPath {
   uint32_t drained_events;  // IBV_EVENT_SQ_DRAINED that the program is not to see, because a move causes them
 
   // Announcement to the agent.
-  bool counted_whole;  // the agent's counters know of every send since the queue pair was made ready
-  uint32_t announced;  // the attachment that knows this flow
-  uint32_t slot;       // of that attachment's segment
+  uint64_t unsignaled_sends;  // of posted_sends
+  bool counted_whole;         // the agent's counters know of every send since the queue pair was made ready
+  uint32_t announced;         // the attachment that knows this flow
+  uint32_t slot;              // of that attachment's segment
   uint32_t slot_generation;
 
   // What the plan says now; looked up again at the start of a burst when the table's sequence has changed.

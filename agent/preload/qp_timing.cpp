@@ -40,6 +40,7 @@ constexpr uint32_t kWords = kMaxHeld / 64;
 constexpr uint32_t kArmedBits = 8192;
 constexpr uint32_t kPostsBeforeMove = 16;
 constexpr uint16_t kFirstRocePort = 0xc000;
+constexpr size_t kMostKib = 1u << 20;
 
 HeldSends pool[kMaxHeld];
 Qp* owners[kMaxHeld];
@@ -165,7 +166,7 @@ bool carries_data(const Qp& qp, const ibv_send_wr* wr) {
 
 void note_poster(HeldSends& held, const Qp& qp, const ibv_send_wr* wr) {
   if (held.thread != &thread_state) {
-    held.thread = &thread_state;
+    __atomic_store_n(&held.thread, static_cast<const void*>(&thread_state), __ATOMIC_RELAXED);
     held.empty_polls = thread_state.empty_polls;
     held.posts_by_thread = 0;
   }
@@ -223,7 +224,8 @@ void for_each_holding(Action action) {
 
 // The port that the plan wants and this one is not, 0 when all is well or nothing can be done about it.
 uint16_t port_to_move_to(const Qp& qp, const orrery_plan_entry& entry) {
-  if (!qp.can_move || qp.lag || entry.src_port_first == 0) return 0;
+  const bool label_of_program = !qp.label_ours && qp.flow_label != 0;
+  if (!qp.can_move || qp.lag || label_of_program || entry.src_port_first == 0) return 0;
   PortChoice choice(entry, qp.local, qp.remote, (qp.qpn ^ qp.dest_qpn << 8) * 7919u);
   if (choice.takes(qp.udp_sport)) return 0;
   uint16_t port = choice.next();
@@ -250,11 +252,12 @@ bool is_set(const char* value) {
 void read_timing_settings() {
   providers_lock = !is_set(getenv("MLX5_SINGLE_THREADED"));
   control_too = is_set(getenv("ORRERY_DEFER_CTS"));
-  if (const char* kib = getenv("ORRERY_DEFER_KIB")) {
-    const unsigned long value = strtoul(kib, nullptr, 10);
-    switched_off = value == 0;
-    limit_send_fifos(value * 1024);
-  }
+  const char* kib = getenv("ORRERY_DEFER_KIB");
+  if (kib == nullptr || *kib < '0' || *kib > '9') return;
+  size_t value = 0;
+  for (; *kib >= '0' && *kib <= '9' && value < kMostKib; ++kib) value = value * 10 + static_cast<size_t>(*kib - '0');
+  switched_off = value == 0;
+  limit_send_fifos(value * 1024);
 }
 
 bool can_be_held(const Qp& qp, const ibv_qp& made) {
@@ -302,6 +305,18 @@ void drain_all_held_sends() {
   const KeepErrno keep;
   const uint64_t now = now_ns();
   for_each_holding([&](Qp& qp, HeldSends& held) {
+    const Deferral::Guard guard(held.queue);
+    held.queue.flush_all(target_of(qp), now);
+    note_holding(held);
+  });
+}
+
+void drain_sends_of_this_thread() {
+  if (arm() == kOff) return;
+  const KeepErrno keep;
+  const uint64_t now = now_ns();
+  for_each_holding([&](Qp& qp, HeldSends& held) {
+    if (__atomic_load_n(&held.thread, __ATOMIC_RELAXED) != &thread_state) return;
     const Deferral::Guard guard(held.queue);
     held.queue.flush_all(target_of(qp), now);
     note_holding(held);

@@ -31,6 +31,9 @@ void release_due_sends();
 // Everything that is held goes now.
 void drain_all_held_sends();
 
+// What the calling thread has posted and is held goes now: it is about to wait for something else than completions.
+void drain_sends_of_this_thread();
+
 // In the req_notify_cq hook, before the provider's: the program is about to sleep. What is held goes now, and queue
 // pairs of this completion queue are never held again.
 void note_cq_armed(const ibv_cq* cq);

@@ -23,11 +23,13 @@ ModifySport* sport_function(const Qp& qp) {
       symbol_beside(reinterpret_cast<void*>(qp.ops->post_send), "mlx5dv_modify_qp_udp_sport"));
 }
 
-// Everything that was ever posted has been polled as completed. Counts that are not whole (another agent counted
-// before, unsignaled requests) never agree in that way.
+// Everything that was ever posted has been polled as completed: completions come in order, so one of the last request
+// speaks for all before it. Only for counts that are whole.
 bool is_idle(const Qp& qp) {
   if (!qp.counted_whole || !is_counted(qp) || __atomic_load_n(&qp.spilled, __ATOMIC_ACQUIRE) != 0) return false;
-  return shm::load_relaxed(&qp.counters->posted_sends) == shm::load_relaxed(&qp.counters->send_completions);
+  const uint64_t posted = shm::load_relaxed(&qp.counters->posted_sends);
+  const uint64_t completed = shm::load_relaxed(&qp.counters->send_completions);
+  return !shm::load_relaxed(&qp.last_unsignaled) && posted - qp.unsignaled_sends == completed;
 }
 
 int to_state(Qp& qp, ibv_qp_state state, const ibv_ah_attr* address = nullptr) {

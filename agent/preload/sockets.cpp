@@ -16,6 +16,7 @@
 #include "agent/preload/forward.h"
 #include "agent/preload/plan_use.h"
 #include "agent/preload/process.h"
+#include "agent/preload/qp_timing.h"
 
 namespace orrery::preload {
 namespace {
@@ -147,8 +148,18 @@ int send_messages(int fd, mmsghdr* messages, unsigned count, int flags) {
   return bytes < 0 ? -1 : sent;
 }
 
+// What the peer waits for must not stay here while this thread waits for the peer.
+__attribute__((noinline)) void send_before_waiting(int fd, int flags) {
+  const int saved = errno;
+  const long status = (flags & MSG_DONTWAIT) ? O_NONBLOCK : syscall(SYS_fcntl, fd, F_GETFL);
+  errno = saved;
+  if (status >= 0 && !(status & O_NONBLOCK)) drain_sends_of_this_thread();
+}
+
 template <typename Call>
 inline ssize_t traced_receive(int fd, int flags, Call call) {
+  if (__atomic_load_n(&held_qps, __ATOMIC_RELAXED) != 0) [[unlikely]]
+    send_before_waiting(fd, flags);
   const ssize_t received = call();
   if (!(flags & (MSG_PEEK | MSG_ERRQUEUE))) count_received(fd, received);
   return received;

@@ -178,7 +178,7 @@ int traced_modify_qp(ModifyQp real, ibv_qp* qp, ibv_qp_attr* attributes, int mas
 
 // Who waits for events sleeps, and what moves of ours have caused is none of its business.
 int traced_get_async_event(int (*real)(ibv_context*, ibv_async_event*), ibv_context* context, ibv_async_event* event) {
-  if (arm() != kOff && __atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_all_held_sends();
+  if (__atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_sends_of_this_thread();
   for (;;) {
     const int result = real(context, event);
     if (result != 0 || event->event_type != IBV_EVENT_SQ_DRAINED || arm() == kOff) return result;

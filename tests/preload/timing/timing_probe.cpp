@@ -1,6 +1,8 @@
 // The program under test for the timing of sends: posts on the fake libibverbs after a collective, then does what its
 // first argument says and prints whether the data have arrived before and after. A fake request takes effect as soon as
 // the provider has it.
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,11 +43,11 @@ uint64_t collective() {
   return start;
 }
 
-// Signaled one-byte writes, each to a place of its own.
-int write_byte(ibv_qp* qp, size_t place, char value, uint64_t wr_id = 1, ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) {
+// One-byte writes, each to a place of its own.
+int write_byte(ibv_qp* qp, size_t place, char value, uint64_t wr_id = 1, unsigned flags = IBV_SEND_SIGNALED) {
   memory[place] = value;
   ibv_sge part{reinterpret_cast<uint64_t>(memory + place), 1, 0};
-  ibv_send_wr wr = request(opcode, &part);
+  ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &part, 1, flags);
   wr.wr_id = wr_id;
   wr.wr.rdma.remote_addr += place;
   return post(qp, &wr);
@@ -82,6 +84,14 @@ void print_after(const char* what, ibv_cq* cq = nullptr) {
               cq != nullptr ? poll_all(cq) : -1);
 }
 
+void read_byte(int flags) {
+  int ends[2];
+  char byte = 1;
+  if (socketpair(AF_UNIX, SOCK_STREAM | flags, 0, ends) != 0 || write(ends[0], &byte, 1) != 1 ||
+      read(ends[1], &byte, 1) != 1)
+    std::exit(1);
+}
+
 void hold_until(const std::string& what) {
   Scene scene;
   ibv_qp* qp = scene.pair.a;
@@ -94,6 +104,9 @@ void hold_until(const std::string& what) {
       {"reset", [&] { set_state(qp, IBV_QPS_RESET); }},
       {"sqd", [&] { set_state(qp, IBV_QPS_SQD); }},
       {"what cannot be copied", [&] { post(qp, IBV_WR_LOCAL_INV, 0); }},
+      {"read", [&] { read_byte(0); }},
+      {"read without waiting", [&] { read_byte(O_NONBLOCK); }},
+      {"read of another thread", [&] { std::thread([] { read_byte(0); }).join(); }},
       {"lease", [&] { wait_for_line("held"), poll_all(cq); }},
       {"agent",
        [&] {
@@ -251,9 +264,9 @@ void anything(const std::string& seed) {
 }
 
 // Bursts of one write, each completed before the next, while the plan changes.
-void bursts(ibv_qp* qp, int count) {
+void bursts(ibv_qp* qp, int count, unsigned flags = IBV_SEND_SIGNALED) {
   for (int i = 0; i < count; ++i) {
-    write_byte(qp, 1, static_cast<char>(i));
+    write_byte(qp, 1, static_cast<char>(i), 1, flags);
     poll_all(qp->send_cq);
     usleep(500);
   }
@@ -285,7 +298,6 @@ void move(const std::string& how) {
     orders.sqd_av_failures = 3;
     fake_ibverbs_order(&orders);
   }
-  if (how == "unsignaled") post(qp, IBV_WR_RDMA_WRITE, 1, 0);
   wait_for_line("change");
   if (how == "busy") {
     for (int i = 0; i < 20; ++i) {
@@ -295,7 +307,7 @@ void move(const std::string& how) {
     print_moves("busy", qp, before);
     poll_all(qp->send_cq);
   }
-  bursts(qp, 20);
+  bursts(qp, 20, how == "unsignaled" ? 0 : IBV_SEND_SIGNALED);
   print_moves("then", qp, before);
   bursts(qp, 20);
   print_moves("later", qp, before);
