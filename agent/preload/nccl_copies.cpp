@@ -112,6 +112,20 @@ void* remember(NcclCopy& copy, NcclFunction function, void* definition) {
   return known;
 }
 
+// As the loader just said. When it said otherwise before, another library is now where that one was.
+void correct(NcclCopy& copy, NcclFunction function, void* definition) {
+  if (remember(copy, function, definition) == definition) return;
+  for (void*& known : copy.functions) __atomic_store_n(&known, nullptr, __ATOMIC_RELAXED);
+  remember(copy, function, definition);
+}
+
+// Keeps the object of the copy mapped, because call sites that were bound to it are remembered for good.
+void keep(NcclCopy& copy) {
+  if (__atomic_exchange_n(&copy.kept, 1u, __ATOMIC_RELAXED) != 0) return;
+  ObjectAt object{.address = copy.base, .function = kGetVersion};
+  if (find_object(object) && object.path[0] != '\0') dlopen(object.path, RTLD_NOLOAD | RTLD_LAZY);
+}
+
 // In the scope of an object that was opened RTLD_LOCAL: its own definition, or one of the libraries it needs.
 void* definition_for(const char* path, NcclFunction function) {
   void* object = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
@@ -157,11 +171,18 @@ void* definition_anywhere(NcclFunction function) {
   return search.found;
 }
 
+bool is_interposer(const void* definition) {
+  ObjectAt object{.address = definition, .function = kCommInitRank};
+  return find_object(object) && object.definition == nullptr;
+}
+
 // Where the loader would have bound it. An NCCL that calls itself through us is answered with itself.
 void* binding_of(const ObjectAt& caller, NcclFunction function) {
-  if (caller.base != nullptr && caller.definition != nullptr && known_copy(caller.base) != nullptr)
-    return caller.definition;
-  if (void* next = next_symbol(kNcclNames[function])) return next;
+  void* next = next_symbol(kNcclNames[function]);
+  const bool calls_itself =
+      caller.base != nullptr && caller.definition != nullptr && known_copy(caller.base) != nullptr;
+  if (calls_itself && (next == nullptr || !is_interposer(next))) return caller.definition;
+  if (next != nullptr) return next;
   void* found = caller.base != nullptr && caller.path[0] != '\0' ? definition_for(caller.path, function) : nullptr;
   if (found == nullptr) found = definition_anywhere(function);
   dlerror();
@@ -179,14 +200,15 @@ void* NcclCopy::find_slow(NcclFunction function) {
   return nullptr;
 }
 
-NcclCopy& nccl_copy_at_slow(const void* call_site, NcclFunction function) {
-  ObjectAt caller{.address = call_site, .function = function};
+NcclCopy& nccl_copy_at_slow(const void* return_address, NcclFunction function) {
+  ObjectAt caller{.address = return_address, .function = function};
   find_object(caller);
   void* definition = binding_of(caller, function);
   NcclCopy* copy = definition != nullptr ? nccl_copy_with(function, definition) : nullptr;
   if (copy == nullptr) return no_nccl;
-  const auto address = reinterpret_cast<uint64_t>(call_site);
-  __atomic_store_n(&nccl_call_site(address), address << 8 | copy->number(), __ATOMIC_RELAXED);
+  keep(*copy);
+  const NcclCallSite site(return_address, function);
+  __atomic_store_n(&site.entry, site.key << kCopyBits | copy->number(), __ATOMIC_RELAXED);
   return *copy;
 }
 
@@ -195,7 +217,8 @@ NcclCopy* nccl_copy_with(NcclFunction function, void* real) {
     if (__atomic_load_n(&copy.functions[function], __ATOMIC_RELAXED) == real) return &copy;
   const void* base = base_of(real);
   NcclCopy* copy = base != nullptr && !is_ours(real) ? copy_of_object(base) : nullptr;
-  return copy != nullptr && remember(*copy, function, real) == real ? copy : nullptr;
+  if (copy != nullptr) correct(*copy, function, real);
+  return copy;
 }
 
 }  // namespace orrery::preload

@@ -22,4 +22,9 @@ PendingComm* add_pending_comm(const PendingComm& values) {
   return nullptr;
 }
 
+void forget_pending_comms() {
+  for (PendingComm& entry : pending_comms) entry = PendingComm{};
+  pending_comm_count = 0;
+}
+
 }  // namespace orrery::preload

@@ -26,6 +26,9 @@ PendingComm* add_pending_comm(const PendingComm& values);
 template <typename Settle>
 void take_pending_comms(const void* owner, uint32_t copy, Settle settle);
 
+// In a forked child, whose parent goes on with them.
+void forget_pending_comms();
+
 inline constexpr uint32_t kMaxPendingComms = 32;
 extern PendingComm pending_comms[kMaxPendingComms];
 extern uint32_t pending_comm_count;

@@ -49,37 +49,38 @@ ncclResult_t forwarded(NcclCopy& copy, Arguments... arguments) {
 }
 
 // A group that was opened in one copy only can be ended nowhere else, whatever the call site says: a function that
-// ends with the call leaves its caller's return address.
-NcclCopy& copy_with_open_group(NcclCopy& by_call_site, NcclFunction function) {
+// ends with the call leaves its caller's return address. Null when that does not tell.
+NcclCopy* copy_with_open_group(const NcclCopy& by_call_site) {
   const auto& groups = thread_state.groups;
-  if (groups[by_call_site.number()].level != 0) return by_call_site;
   NcclCopy* open = nullptr;
   for (uint32_t i = 0; i < kMaxNcclCopies; ++i) {
     if (groups[i].level == 0) continue;
-    if (open != nullptr) return by_call_site;
+    if (open != nullptr || i == by_call_site.number()) return nullptr;
     open = &nccl_copies[i];
   }
-  return open != nullptr && open->find(function) != nullptr ? *open : by_call_site;
+  return open;
 }
 
 // With several copies a communicator goes to the copy that made it, and a call of NCCL's own to the copy that is at
-// work. A library that lays itself over NCCL as we do is a copy that makes no communicators: it keeps its calls.
+// work. Another interposer keeps its calls.
 __attribute__((noinline)) NcclCopy& choose_copy_slow(NcclCopy& by_call_site, ncclComm_t handle, NcclFunction function) {
-  if (&by_call_site == &no_nccl) return by_call_site;
   const Thread& self = thread_state;
-  if (self.depth != 0) {
-    NcclCopy& at_work = nccl_copies[self.copy];
-    return at_work.find(function) != nullptr ? at_work : by_call_site;
+  if (&by_call_site == &no_nccl) return by_call_site;
+  NcclCopy* better = nullptr;
+  if (self.depth == 0 && (function == kGroupEnd || function == kGroupSimulateEnd)) {
+    better = copy_with_open_group(by_call_site);
+    return better != nullptr && better->find(function) != nullptr ? *better : by_call_site;
   }
-  if (function == kGroupEnd || function == kGroupSimulateEnd) return copy_with_open_group(by_call_site, function);
-  const Comm* comm = handle != nullptr ? find_comm(handle) : nullptr;
-  if (comm == nullptr || by_call_site.find(kCommInitRank) == nullptr) return by_call_site;
-  NcclCopy& maker = nccl_copies[comm->copy];
-  return maker.find(function) != nullptr ? maker : by_call_site;
+  if (self.depth != 0)
+    better = &nccl_copies[self.copy];
+  else if (const Comm* comm = handle != nullptr ? find_comm(handle) : nullptr)
+    better = &nccl_copies[comm->copy];
+  const bool plain = better != nullptr && is_whole_nccl(*better) && is_whole_nccl(by_call_site);
+  return plain && better->find(function) != nullptr ? *better : by_call_site;
 }
 
-NcclCopy& copy_for(const void* call_site, ncclComm_t comm, NcclFunction function) {
-  NcclCopy& copy = nccl_copy_at(call_site, function);
+NcclCopy& copy_for(const void* return_address, ncclComm_t comm, NcclFunction function) {
+  NcclCopy& copy = nccl_copy_at(return_address, function);
   return several_nccl_copies() ? choose_copy_slow(copy, comm, function) : copy;
 }
 
@@ -104,7 +105,7 @@ ncclResult_t missing(NcclFunction function) {
 using namespace orrery::preload;
 
 #define NCCL_LIST(...) __VA_OPT__(, ) __VA_ARGS__
-#define CALL_SITE __builtin_extract_return_addr(__builtin_return_address(0))
+#define RETURN_ADDRESS __builtin_extract_return_addr(__builtin_return_address(0))
 #define WRAPPER_FOR(name)                                                                      \
   static void* wrapper_for_##name(void* real) {                                                \
     void* const bound[kBoundCopies] = {                                                        \
@@ -112,16 +113,16 @@ using namespace orrery::preload;
         reinterpret_cast<void*>(&bound_##name<2>), reinterpret_cast<void*>(&bound_##name<3>)}; \
     return wrapper_for(k##name, real, reinterpret_cast<void*>(&nccl##name), bound);            \
   }
-#define WRAPPER(result, name, communicator, parameters, body)    \
-  template <uint32_t kCopy>                                      \
-  static result bound_##name parameters {                        \
-    NcclCopy& copy = nccl_copies[kCopy];                         \
-    return body;                                                 \
-  }                                                              \
-  ORRERY_EXPORT result nccl##name parameters {                   \
-    NcclCopy& copy = copy_for(CALL_SITE, communicator, k##name); \
-    return body;                                                 \
-  }                                                              \
+#define WRAPPER(result, name, communicator, parameters, body)         \
+  template <uint32_t kCopy>                                           \
+  static result bound_##name parameters {                             \
+    NcclCopy& copy = nccl_copies[kCopy];                              \
+    return body;                                                      \
+  }                                                                   \
+  ORRERY_EXPORT result nccl##name parameters {                        \
+    NcclCopy& copy = copy_for(RETURN_ADDRESS, communicator, k##name); \
+    return body;                                                      \
+  }                                                                   \
   WRAPPER_FOR(name)
 #define FORWARD(name, communicator, parameters, arguments) \
   WRAPPER(ncclResult_t, name, communicator, parameters, forwarded<k##name>(copy NCCL_LIST arguments))
@@ -130,30 +131,30 @@ using namespace orrery::preload;
 
 // The hot path has no frame: every way out of it is a jump, and all that needs the stack is in the functions it jumps
 // to, which have the same parameters and return to the same call site.
-#define COLLECTIVE(name, parameters, arguments, ...)                                                     \
-  template <uint32_t kCopy>                                                                              \
-  __attribute__((noinline)) static ncclResult_t bound_slow_##name parameters {                           \
-    return traced<k##name>(nccl_copies[kCopy], {__VA_ARGS__}, comm NCCL_LIST arguments);                 \
-  }                                                                                                      \
-  template <uint32_t kCopy>                                                                              \
-  static ncclResult_t bound_##name parameters {                                                          \
-    auto* function = nccl_copies[kCopy].get_known<k##name>();                                            \
-    if (function != nullptr && only_forwards()) return function arguments;                               \
-    return bound_slow_##name<kCopy> arguments;                                                           \
-  }                                                                                                      \
-  __attribute__((noinline)) static ncclResult_t slow_##name parameters {                                 \
-    return traced<k##name>(copy_for(CALL_SITE, comm, k##name), {__VA_ARGS__}, comm NCCL_LIST arguments); \
-  }                                                                                                      \
-  ORRERY_EXPORT ncclResult_t nccl##name parameters {                                                     \
-    const NcclCopy* copy = nccl_copy_known_at(CALL_SITE);                                                \
-    if (copy == nullptr || several_nccl_copies()) return slow_##name arguments;                          \
-    auto* function = copy->get_known<k##name>();                                                         \
-    if (function != nullptr && only_forwards()) return function arguments;                               \
-    return slow_##name arguments;                                                                        \
-  }                                                                                                      \
+#define COLLECTIVE(name, parameters, arguments, ...)                                                          \
+  template <uint32_t kCopy>                                                                                   \
+  __attribute__((noinline)) static ncclResult_t bound_slow_##name parameters {                                \
+    return traced<k##name>(nccl_copies[kCopy], {__VA_ARGS__}, comm NCCL_LIST arguments);                      \
+  }                                                                                                           \
+  template <uint32_t kCopy>                                                                                   \
+  static ncclResult_t bound_##name parameters {                                                               \
+    auto* function = nccl_copies[kCopy].get_known<k##name>();                                                 \
+    if (function != nullptr && only_forwards()) return function arguments;                                    \
+    return bound_slow_##name<kCopy> arguments;                                                                \
+  }                                                                                                           \
+  __attribute__((noinline)) static ncclResult_t slow_##name parameters {                                      \
+    return traced<k##name>(copy_for(RETURN_ADDRESS, comm, k##name), {__VA_ARGS__}, comm NCCL_LIST arguments); \
+  }                                                                                                           \
+  ORRERY_EXPORT ncclResult_t nccl##name parameters {                                                          \
+    const NcclCopy* copy = nccl_copy_known_at(RETURN_ADDRESS, k##name);                                       \
+    if (copy == nullptr || several_nccl_copies()) return slow_##name arguments;                               \
+    auto* function = copy->get_known<k##name>();                                                              \
+    if (function != nullptr && only_forwards()) return function arguments;                                    \
+    return slow_##name arguments;                                                                             \
+  }                                                                                                           \
   WRAPPER_FOR(name)
 #include "agent/preload/nccl_functions.inc"
-#undef CALL_SITE
+#undef RETURN_ADDRESS
 #undef NCCL_LIST
 #undef WRAPPER
 #undef WRAPPER_FOR

@@ -14,9 +14,10 @@
 #include "agent/preload/dl_hook.h"
 #include "agent/preload/flow_table.h"
 #include "agent/preload/kill_switch.h"
+#include "agent/preload/nccl_pending.h"
 #include "agent/preload/plan_use.h"
-#include "agent/preload/qp_timing.h"
 #include "agent/preload/qp_table.h"
+#include "agent/preload/qp_timing.h"
 
 extern "C" {
 // What glibc's pthread_atfork, a piece of code in each object, calls. musl has only pthread_atfork itself.
@@ -74,6 +75,7 @@ void start_anew_in_child() {
   forget_flows_of_parent();
   forget_qps_of_parent();
   forget_comms_of_parent();
+  forget_pending_comms();
 }
 
 void write_line(const char* what, const char* detail) {

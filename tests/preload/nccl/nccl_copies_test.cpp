@@ -2,6 +2,7 @@
 // and no group is begun in one copy and used in another.
 #include <catch2/catch.hpp>
 #include <map>
+#include <regex>
 #include <set>
 
 #include "tests/preload/attached_probe.h"
@@ -19,6 +20,13 @@ std::vector<std::string> two_copies(const std::string& a, const std::string& b) 
     return how_and_name.substr(0, colon + 1) + path_of(how_and_name.substr(colon + 1));
   };
   return {path_of("two_copies"), with_path(a), with_path(b)};
+}
+
+// The library asks a communicator that was just split or shrunk who it is.
+std::string without_questions(const std::string& output) {
+  static const std::regex kQuestions(
+      "[^\n]*: ncclCommCount (comm[0-9]+) level 0\n[^\n]*: ncclCommUserRank \\1 level 0\n");
+  return std::regex_replace(output, kQuestions, "");
 }
 
 const std::pair<std::string, std::string> kTrace{"FAKE_NCCL_TRACE", "1"};
@@ -93,6 +101,40 @@ TEST_CASE("a library's groups are those of the copy that it contains, also where
   CHECK(without.find("b: ncclGroupStart") == std::string::npos);
   CHECK(with.find("b: ncclSend 0x0 2 7 1 comm0 0x0 level 2\n") != std::string::npos);
   CHECK(with.find("end 5") == std::string::npos);
+}
+
+TEST_CASE("more copies than the library tells apart are called all the same") {
+  std::vector<std::string> command{path_of("two_copies")};
+  for (const char* tag : {"2.7", "2.18", "2.21", "2.27", "2.30", "rccl", "2.7"})
+    command.push_back("dlsym:" + path_of("libnccl_" + std::string(tag) + ".so"));
+  command.push_back("local:" + path_of("libframework_static_a.so"));
+  command.push_back("local:" + path_of("libframework_static_b.so"));
+  CHECK(traced(command, true) == traced(command, false));
+}
+
+TEST_CASE("a library that brings its copy along may be closed and another be opened in its place") {
+  const std::vector<std::string> command{path_of("reloading"), path_of("libframework_static_a.so"),
+                                         path_of("libframework_needs_2.30.so")};
+  // A copy that was bound to stays, and so does the number of communicators that it has made.
+  const auto without_numbers = [](const std::string& output) {
+    return std::regex_replace(output, std::regex("comm[0-9]+"), "comm");
+  };
+  CHECK(without_numbers(traced(command, true)) == without_numbers(traced(command, false)));
+}
+
+TEST_CASE("another interposer, before or behind the library, gets every call that it gets without it") {
+  const std::string interposer = path_of("libnccl_interposer.so");
+  const std::string order = GENERATE_COPY(preload_path() + ":" + interposer, interposer + ":" + preload_path());
+  const std::vector<std::string> command{path_of("every_function_2.30")};
+  const auto output = [&](const std::string& preload) {
+    const ProgramResult result =
+        run_program(command, {.preload = false, .environment = {kTrace, {"LD_PRELOAD", preload}}});
+    CHECK(result.status == 0);
+    return result.out;
+  };
+  const std::string without = output(interposer);
+  CHECK(without.find("interposed ncclAllReduce\n") != std::string::npos);
+  CHECK(without_questions(output(order)) == without);
 }
 
 }  // namespace orrery

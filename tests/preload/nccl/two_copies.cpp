@@ -1,4 +1,5 @@
-// Uses two copies of NCCL in turns, group within group: `two_copies HOW:PATH HOW:PATH`, where HOW is
+// Uses two copies of NCCL in turns, group within group: `two_copies HOW:PATH HOW:PATH...` (each with the next), where
+// HOW is
 //   local, global: PATH is a library with framework(), opened RTLD_LOCAL or RTLD_GLOBAL
 //   dlsym: PATH is an NCCL, whose functions are looked up
 // With PROBE_WAITS_FOR_AGENT it says "ready" and
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "tests/preload/nccl/framework.h"
 
@@ -87,8 +89,9 @@ void use(const Framework& a, const Framework& b) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  const Framework a = load(argv[1]), b = load(argv[2]);
-  if (std::getenv("PROBE_WAITS_FOR_AGENT") != nullptr) wait_for_agent(a);
-  use(a, b);
+  std::vector<Framework> loaded;
+  for (int i = 1; i < argc; ++i) loaded.push_back(load(argv[i]));
+  if (std::getenv("PROBE_WAITS_FOR_AGENT") != nullptr) wait_for_agent(loaded[0]);
+  for (size_t i = 1; i < loaded.size(); ++i) use(loaded[i - 1], loaded[i]);
   return 0;
 }
