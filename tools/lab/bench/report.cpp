@@ -32,7 +32,8 @@ void print_header(std::FILE* out, const Options& options, const Placement& place
   std::fprintf(out, "# time: mean over iterations of the slowest rank, from the call to completion\n");
   if (options.channels_info) {
     for (const char* name : {"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_NSOCKS_PERTHREAD",
-                             "NCCL_SOCKET_NTHREADS", "NCCL_SOCKET_IFNAME", "HOSTNCCL_SLICE_BYTES"}) {
+                             "NCCL_SOCKET_NTHREADS", "NCCL_SOCKET_IFNAME", "HOSTNCCL_SLICE_BYTES", "NCCL_NET",
+                             "NCCL_IB_HCA", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_IB_SPLIT_DATA_ON_QPS"}) {
       const char* value = std::getenv(name);
       std::fprintf(out, "# %s=%s\n", name, value ? value : "(not set)");
     }
