@@ -79,9 +79,10 @@ Call call_of(const Part& part) {
 // Versions 1 to 3 tell of a communicator only through its events. NCCL's count of what an all-gather or reduce-scatter
 // moves is its bytes times the ranks (versions 1 and 2), which is the only word about their number.
 void learn(Context* context, const Call& call, int rank) {
-  if (context->version > 3 || context->comm != nullptr || context->known_to_api) return;
-  if (call.comm_hash != 0) context->nccl_hash = call.comm_hash;
+  if (context->version > 3 || context->comm != nullptr) return;
   if (rank >= 0) context->rank = static_cast<uint32_t>(rank);
+  if (context->known_to_api) return;
+  if (call.comm_hash != 0) context->nccl_hash = call.comm_hash;
   const bool tells = call.function != nullptr &&
                      (call.function->op == ORRERY_OP_ALL_GATHER || call.function->op == ORRERY_OP_REDUCE_SCATTER);
   if (tells && call.bytes() != 0 && call.traffic_bytes % call.bytes() == 0)
@@ -114,25 +115,32 @@ uint32_t next_group() {
   return kPlanGroups | __atomic_add_fetch(&last_group, 1u, __ATOMIC_RELAXED);
 }
 
+// NCCL 2.30 may merge the broadcasts of a group, and tells nothing of the work then.
+bool only_shows_as_api_call(const Call& call) {
+  return call.function->op == ORRERY_OP_BROADCAST;
+}
+
 // Since 2.28: within the caller's API call, before anything is launched.
-void see_api_call(Context* context, const Call& call, int rank, bool captured) {
+void see_api_call(Context* context, const Call& call, bool captured) {
   Thread& self = thread_state;
   if (self.has_withheld) {
     if (captured && attachment.abi_version >= 2) self.withheld.collective.flags |= ORRERY_COLLECTIVE_CAPTURED;
     report_withheld_slow();
     return;
   }
-  if (!captured || call.function == nullptr) return;
-  Comm* comm = comm_of(context, static_cast<uint32_t>(rank));
-  if (comm == nullptr || context->known_to_api) return;
-  report(comm, call, next_group(), ORRERY_COLLECTIVE_FROM_PROFILER | ORRERY_COLLECTIVE_CAPTURED);
+  if (context->known_to_api || call.function == nullptr || !(captured || only_shows_as_api_call(call))) return;
+  Comm* comm = comm_of(context);
+  if (comm == nullptr) return;
+  report(comm, call, next_group(),
+         static_cast<uint16_t>(ORRERY_COLLECTIVE_FROM_PROFILER | (captured ? ORRERY_COLLECTIVE_CAPTURED : 0)));
 }
 
 // The work of a call is about to be handed to the proxy: its packets follow.
 void see_work(Context* context, const Call& call, int rank, bool replayed) {
   learn(context, call, rank);
   if (call.function == nullptr) return;
-  Comm* comm = comm_of(context, static_cast<uint32_t>(rank));
+  if (context->version >= 5 && !replayed && only_shows_as_api_call(call)) return;
+  Comm* comm = comm_of(context);
   if (comm == nullptr) return;
   if (context->known_to_api && !replayed)
     if (context->version >= 5 || call.bytes() == 0 || take_credit(context, now_ns())) return;
@@ -180,11 +188,11 @@ bool see(Context* context, const Descriptor& descriptor, bool* captured) {
         return true;
       case kCollApi:
         *captured = descriptor.coll_api.graph_captured;
-        if (heard) see_api_call(context, call_of(descriptor.coll_api), descriptor.rank, *captured);
+        if (heard) see_api_call(context, call_of(descriptor.coll_api), *captured);
         return true;
       case kP2pApi:
         *captured = descriptor.p2p_api.graph_captured;
-        if (heard) see_api_call(context, call_of(descriptor.p2p_api), descriptor.rank, *captured);
+        if (heard) see_api_call(context, call_of(descriptor.p2p_api), *captured);
         return true;
     }
   }

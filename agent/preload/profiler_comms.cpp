@@ -97,10 +97,10 @@ bool is_current(const Context* context) {
 }
 
 // The only communicator of the API's that this context can be.
-void search(Context* context, uint32_t rank) {
+void search(Context* context) {
   if (context->searches >= kMaxSearches) return;
   ++context->searches;
-  if (Comm* comm = only_unprofiled_comm(rank, context->nranks)) link(context, comm);
+  if (Comm* comm = only_unprofiled_comm(context->rank, context->nranks)) link(context, comm);
 }
 
 }  // namespace
@@ -216,8 +216,8 @@ void announce(Context* context) {
   ring_doorbell();
 }
 
-Comm* comm_of(Context* context, uint32_t rank) {
-  if (context->known_to_api && __atomic_load_n(&context->comm, __ATOMIC_ACQUIRE) == nullptr) search(context, rank);
+Comm* comm_of(Context* context) {
+  if (context->known_to_api && __atomic_load_n(&context->comm, __ATOMIC_ACQUIRE) == nullptr) search(context);
   if (!is_current(context)) return nullptr;
   if (!context->known_to_api && !context->told_ready && attached()) {
     context->told_ready = true;

@@ -50,7 +50,8 @@ void identify(Context* context, uint64_t nccl_hash, uint32_t rank, uint32_t nran
 // Tells the agent of a hidden NCCL's communicator, once enough is known of it.
 void announce(Context* context);
 // The communicator under whose id the context's events are reported; null when they are not to be.
-Comm* comm_of(Context* context, uint32_t rank);
+// Not by the rank of a descriptor: those of API events all say 0 (NCCL 2.28 to 2.30).
+Comm* comm_of(Context* context);
 // Versions 1 to 4: whether an event of the context is that of a call the API wrappers have reported.
 bool take_credit(Context* context, uint64_t now);
 // The communicator is about to be freed.

@@ -361,7 +361,7 @@ TEST_CASE("a plug-in of the user's is told of every communicator, though several
 TEST_CASE("a plug-in of an older version gets the descriptors of its own") {
   for (int mask : {6, 62}) {
     const Log chained;
-    run_program(command("hidden", 6), {.environment = with_chain(ORRERY_FAKE_PLUGIN_V4, chained, mask)});
+    run_program(command("hidden", 5), {.environment = with_chain(ORRERY_FAKE_PLUGIN_V4, chained, mask)});
     CHECK(chained.text() == seen_alone(ORRERY_FAKE_PLUGIN_V4, 4, mask));
   }
   const Log oldest;
