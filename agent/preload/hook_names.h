@@ -16,7 +16,8 @@ struct HookedName {
   const char* version;
   // `real` is what the loader found for the request, never null: a name the loaded library lacks is never answered.
   // Returns the wrapper that forwards to that very copy, or `real` when this request should get the function itself.
-  // Must not allocate, lock or log; called on any thread, also before the library has become interested.
+  // Must not allocate, lock or log (the first time a library is met the loader may be asked whose address it is, which
+  // takes its lock for a moment); called on any thread, also before the library has become interested.
   void* (*wrapper_for)(void* real);
   // Ours by design and not laid over another's: whoever finds ours gets it.
   bool own = false;

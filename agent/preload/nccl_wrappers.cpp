@@ -63,7 +63,7 @@ NcclCopy* copy_with_open_group(const NcclCopy& by_call_site) {
 
 // With several copies a communicator goes to the copy that made it, and a call of NCCL's own to the copy that is at
 // work. Another interposer keeps its calls.
-__attribute__((noinline)) NcclCopy& choose_copy_slow(NcclCopy& by_call_site, ncclComm_t handle, NcclFunction function) {
+NcclCopy& choose_copy_slow(NcclCopy& by_call_site, ncclComm_t handle, NcclFunction function) {
   const Thread& self = thread_state;
   if (&by_call_site == &no_nccl) return by_call_site;
   NcclCopy* better = nullptr;
@@ -79,9 +79,17 @@ __attribute__((noinline)) NcclCopy& choose_copy_slow(NcclCopy& by_call_site, ncc
   return plain && better->find(function) != nullptr ? *better : by_call_site;
 }
 
-NcclCopy& copy_for(const void* return_address, ncclComm_t comm, NcclFunction function) {
+__attribute__((noinline)) NcclCopy& copy_for_slow(const void* return_address, ncclComm_t comm, NcclFunction function) {
   NcclCopy& copy = nccl_copy_at(return_address, function);
   return several_nccl_copies() ? choose_copy_slow(copy, comm, function) : copy;
+}
+
+__attribute__((always_inline)) inline NcclCopy& copy_for(const void* return_address, ncclComm_t comm,
+                                                         NcclFunction function) {
+  NcclCopy* copy = nccl_copy_known_at(return_address, function);
+  if (copy == nullptr || several_nccl_copies()) [[unlikely]]
+    return copy_for_slow(return_address, comm, function);
+  return *copy;
 }
 
 void* wrapper_for(NcclFunction function, void* real, void* exported, void* const (&bound)[kBoundCopies]) {
