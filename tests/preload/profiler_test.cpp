@@ -259,7 +259,7 @@ TEST_CASE("where NCCL does not tell of captures, every launch of a graph counts 
 }
 
 TEST_CASE("communicators made all at once, grouped, late or as children keep their API ids in replays") {
-  for (int version : {4, 5, 6}) {
+  for (int version = 1; version <= 6; ++version) {
     INFO("version " << version);
     const std::string path = scratch_socket_path();
     FakeAgent agent(path, {});
@@ -274,7 +274,9 @@ TEST_CASE("communicators made all at once, grouped, late or as children keep the
       ++replays[event.collective.bytes];
       CHECK(id_of_captured[event.collective.bytes] == event.collective.comm_id);
     }
-    CHECK(replays.size() == 7);
+    // Versions 1 to 3 tell only the rank, which several have here: what cannot be named for certain is left out.
+    if (version >= 4) CHECK(replays.size() == 7);
+    if (version <= 3) CHECK(replays.size() >= 2);
     for (const auto& [bytes, count] : replays) CHECK(count == (version >= 5 ? 2u : 1u));
   }
 }
