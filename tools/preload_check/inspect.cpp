@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostInterpreters = 4;  // as the kernel
+constexpr std::array kLoaderPlaces{"/lib", "/usr/lib", "/nix/store/"};
 const std::string kLibraryName = "liborrery_preload.so";
 
 std::string value_of(const Environment& environment, const std::string& name) {
@@ -97,9 +99,17 @@ bool is_privileged(const std::string& path) {
   return getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
-// What the program's own loader would load, as "name => path" lines say.
-void list_libraries(const ElfFile& program, std::vector<std::string>& libraries, std::vector<std::string>& missing) {
-  const auto output = run_command({program.interpreter, "--list", program.path});
+// What the program's own loader would load, as "name => path" lines say. Nothing of the program runs: each loader, when
+// started as a program itself, has a way to be asked.
+void list_libraries(const ElfFile& program, Libc libc, std::vector<std::string>& libraries,
+                    std::vector<std::string>& missing) {
+  // A loader in a place of its own could be anything.
+  const bool trusted = std::any_of(kLoaderPlaces.begin(), kLoaderPlaces.end(),
+                                   [&](const char* place) { return program.interpreter.starts_with(place); });
+  if (!trusted) return;
+  const std::string path = fs::absolute(program.path);
+  const auto output = libc == Libc::kMusl ? run_command({program.interpreter, "--list", path})
+                                          : run_command({program.interpreter, path}, "LD_TRACE_LOADED_OBJECTS=1");
   if (!output) {  // musl's loader fails when anything is missing; the names are all there is then
     for (const std::string& name : program.needed)
       if (!name.starts_with("libc.")) missing.push_back(name);
@@ -245,7 +255,8 @@ Result<Findings> inspect(const InspectionRequest& request) {
   look_at_machine(found);
   if (!found.library.empty()) found.library_fault = fault_of_library(found.library, *program);
   std::vector<std::string> libraries;
-  if (found.libc != Libc::kNone) list_libraries(*program, libraries, found.missing_libraries);
+  if (found.libc == Libc::kGlibc || found.libc == Libc::kMusl)
+    list_libraries(*program, found.libc, libraries, found.missing_libraries);
   look_at_object(found.program, found);
   for (const std::string& library : libraries) look_at_object(library, found);
   return found;

@@ -58,9 +58,10 @@ Result<std::string> output_of_child(int seconds, const std::function<void()>& in
 
 }  // namespace
 
-Result<std::string> run_command(const std::vector<std::string>& command, int seconds) {
-  return output_of_child(seconds, [&] {
+Result<std::string> run_command(const std::vector<std::string>& command, const std::string& setting) {
+  return output_of_child(20, [&] {
     unsetenv("LD_PRELOAD");
+    if (!setting.empty()) putenv(const_cast<char*>(setting.c_str()));
     std::vector<char*> arguments;
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);

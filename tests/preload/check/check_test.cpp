@@ -97,12 +97,12 @@ TEST_CASE("a program with the address sanitizer wants the sanitizer's library fi
 }
 
 TEST_CASE("a script is its interpreter's") {
-  const fs::path script = fs::path(scratch_socket_path()).replace_filename("train.py");
-  std::ofstream(script) << "#!/usr/bin/env python3\nprint('trained')\n";
+  const fs::path script = fs::path(scratch_socket_path()).replace_filename("train.sh");
+  std::ofstream(script) << "#!/usr/bin/env -S bash\necho trained\n";
   REQUIRE(chmod(script.c_str(), 0755) == 0);
   const json answer = check_json({script});
   CHECK(answer["script"] == script.string());
-  CHECK(answer["program"].get<std::string>().find("python3") != std::string::npos);
+  CHECK(answer["program"].get<std::string>().ends_with("/bash"));
 }
 
 TEST_CASE("what cannot be inspected is said") {
@@ -113,11 +113,16 @@ TEST_CASE("what cannot be inspected is said") {
 }
 
 TEST_CASE("a library that is missing is named") {
-  const json answer = check_json({kPortability + "/linked"});
-  CHECK(answer["missing_libraries"] == json{"libnccl.so.2"});
-  const json with = check_json({kPortability + "/linked"}, {{"LD_LIBRARY_PATH", kPortability}});
-  CHECK(with["missing_libraries"].empty());
-  CHECK(with["nccl"]["version"] == 21903);
+  const std::string program = kSurroundings + "/program_without_library";
+  const json answer = check_json({program});
+  CHECK(answer["missing_libraries"] == json{"liborrery_test_absent.so"});
+  CHECK(check_json({program}, {{"LD_LIBRARY_PATH", kSurroundings + "/absent"}})["missing_libraries"].empty());
+}
+
+TEST_CASE("NCCL is found where the program's loader looks for it") {
+  const json answer = check_json({kPortability + "/linked"}, {{"LD_LIBRARY_PATH", kPortability}});
+  CHECK(answer["nccl"]["path"] == kPortability + "/libnccl.so.2");
+  CHECK(answer["nccl"]["version"] == 21903);
 }
 
 TEST_CASE("a run says what the program told, and passes its output to standard error") {
