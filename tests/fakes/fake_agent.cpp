@@ -101,7 +101,7 @@ void FakeAgent::serve() {
       std::lock_guard lock(mutex_);
       for (auto& session : sessions_) waiting.push_back({session->connection.get(), POLLIN, 0});
     }
-    poll(waiting.data(), waiting.size(), 2);
+    poll(waiting.data(), waiting.size(), options_.poll_ms);
     if (waiting[0].revents != 0) return;
     std::lock_guard lock(mutex_);
     for (auto& session : sessions_) drain(*session);

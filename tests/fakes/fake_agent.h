@@ -23,6 +23,7 @@ struct FakeAgentOptions {
   uint32_t abi_version = ORRERY_ABI_VERSION;
   uint32_t flowlet_gap_ns = 100'000;
   uint32_t hold_cap_ns = 1'000'000;
+  int poll_ms = 2;            // how often the rings are drained
   bool answers = true;        // false: accepts, then says nothing
   bool stamps = true;         // false: never refreshes agent_alive_ns after the first time
   bool keeps_events = true;   // false: only counts them

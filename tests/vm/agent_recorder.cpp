@@ -124,6 +124,7 @@ int main(int argc, char** argv) try {
   if (argc < 2) throw std::runtime_error("usage: agent_recorder SOCKET [KEY=VALUE,...]...");
   fakes::FakeAgentOptions options;
   options.shape = {.ring_count = 16, .ring_events = 4096, .flow_slots = 256};
+  options.poll_ms = 10;  // as the agent's windows
   for (int i = 2; i < argc; ++i) options.plan.push_back(parse_entry(argv[i], static_cast<uint64_t>(i) - 1));
   fakes::FakeAgent agent(argv[1], options);
   std::puts("READY");
