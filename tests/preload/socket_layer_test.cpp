@@ -227,6 +227,7 @@ TEST_CASE("a program without NCCL attaches at its connections, and a plan counts
   REQUIRE(attached);
   CHECK(result.out.find("2 port 50555\n") != std::string::npos);
   CHECK(result.out.find("3 port 50555\n") == std::string::npos);
+  agent.wait_for([&] { return agent.hang_ups() >= 1; });  // it has read everything then
   CHECK(agent.events_of(ORRERY_EVENT_FLOW_BORN).size() == 8);
 }
 
