@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 
 #include "tests/fakes/fake_agent.h"
@@ -121,6 +122,26 @@ void print(const char* what, std::vector<uint64_t> delays) {
             << " rounds)\n";
 }
 
+// The source ports of the writes, each change once; prints them.
+std::vector<uint16_t> ports_in_order(const Run& run) {
+  std::vector<uint16_t> ports;
+  for (const RocePacket& packet : run.writes)
+    if (ports.empty() || ports.back() != packet.udp_sport) ports.push_back(packet.udp_sport);
+  std::cout << "source ports of the writes in their order:";
+  for (const uint16_t port : ports) std::cout << ' ' << port;
+  std::cout << '\n';
+  return ports;
+}
+
+// Port 18515, which the kernel writes in hexadecimal.
+bool someone_listens_on_perftest_port() {
+  std::ifstream sockets("/proc/net/tcp");
+  for (std::string line; std::getline(sockets, line);)
+    if (line.find(":4853 00000000:0000 0A") != std::string::npos) return true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("the first packet of a burst leaves at its release time, and none before it") {
@@ -210,12 +231,7 @@ TEST_CASE("a running queue pair moves to another source port when the plan chang
   INFO(run.result.out << run.result.err);
   REQUIRE(run.result.status == 0);
   CHECK(values_of(run.result.out, "verified").at(0) == 80 * 4 * 16384);
-  std::vector<uint16_t> ports;
-  for (const RocePacket& packet : run.writes)
-    if (ports.empty() || ports.back() != packet.udp_sport) ports.push_back(packet.udp_sport);
-  std::cout << "source ports of the writes in their order:";
-  for (const uint16_t port : ports) std::cout << ' ' << port;
-  std::cout << '\n';
+  const std::vector<uint16_t> ports = ports_in_order(run);
   REQUIRE(ports.size() == 3);
   CHECK((ports[0] >= 50000 && ports[0] <= 50063));
   CHECK((ports[1] >= 51000 && ports[1] <= 51063));
@@ -224,6 +240,43 @@ TEST_CASE("a running queue pair moves to another source port when the plan chang
   for (const orrery_event& event : agent.events_of(ORRERY_EVENT_QP_MOVED))
     if (std::strcmp(event.qp.device, "rxe0") == 0) told.push_back(event.qp.udp_sport);
   CHECK(told == std::vector<uint16_t>{ports[1], ports[2]});
+}
+
+TEST_CASE("ib_write_bw moves in mid-run and does not notice") {
+  const std::string path = scratch_socket_path();
+  FakeAgentOptions options;
+  options.plan = {from_ports(50000, 50063)};
+  FakeAgent agent(path, options);
+  PacketCapture capture("v0");
+  const std::vector<std::string> command{"ib_write_bw", "-F",   "-x", "1", "-s", "16384",
+                                         "-n",          "1500", "-t", "1", "-Q", "1"};
+  const auto on = [&](const char* device, const char* server) {
+    std::vector<std::string> whole = command;
+    whole.insert(whole.end(), {"-d", device});
+    if (server != nullptr) whole.push_back(server);
+    return whole;
+  };
+  Program server(on("rxe1", nullptr), {.preload = false});
+  REQUIRE(agent.wait_for(someone_listens_on_perftest_port));
+  Program client(on("rxe0", "10.9.0.2"), {.agent_socket = path});
+  const bool running = agent.wait_for([&] {
+    const auto ready = agent.events_of(ORRERY_EVENT_QP_READY);
+    const auto counters = ready.empty() ? std::nullopt : agent.qp(ready[0].qp.slot, ready[0].qp.generation);
+    return counters && counters->posted_sends >= 300;
+  });
+  agent.publish({from_ports(51000, 51063)}, 60'000 * kMillisecond);
+  Run run;
+  run.result = client.finish();
+  const ProgramResult served = server.finish();
+  keep_writes(run, capture.stop());
+  INFO(run.result.out << run.result.err << served.out << served.err);
+  REQUIRE(running);
+  CHECK(run.result.status == 0);
+  CHECK(served.status == 0);
+  const std::vector<uint16_t> ports = ports_in_order(run);
+  REQUIRE(ports.size() == 2);
+  CHECK((ports[0] >= 50000 && ports[0] <= 50063));
+  CHECK((ports[1] >= 51000 && ports[1] <= 51063));
 }
 
 }  // namespace orrery

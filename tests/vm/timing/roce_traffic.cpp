@@ -173,10 +173,11 @@ void poll_until(End& end, uint32_t wanted, bool in_order) {
 // What a proxy thread does while it has nothing to do.
 void poll_in_vain(End& end) {
   ibv_wc completion{};
-  for (const uint64_t until = now_ns() + kPauseNs; now_ns() < until;) {
+  const uint64_t until = now_ns() + kPauseNs;
+  do {
     if (ibv_poll_cq(end.cq, 1, &completion) != 0) fail("a completion too many");
     std::this_thread::yield();
-  }
+  } while (now_ns() < until);
 }
 
 void verify(const End& to, uint64_t round, size_t bytes) {
