@@ -64,8 +64,9 @@ class RunInVmTest(unittest.TestCase):
         self.assertIn("Kernel panic", dead.stderr)
 
     def test_an_interrupted_or_killed_run_leaves_no_guest(self):
+        command = [RUN, "--out", self.folder, "bash", "-c", 'touch "$ORRERY_VM_OUT/up"; sleep 100']
         for number in (signal.SIGTERM, signal.SIGKILL):
-            with self.subTest(number), subprocess.Popen([RUN, "--out", self.folder, "bash", "-c", 'touch "$ORRERY_VM_OUT/up"; sleep 100']) as process:
+            with self.subTest(number), subprocess.Popen(command, env={**os.environ, "TMPDIR": self.folder}) as process:
                 self.wait_for(lambda: os.path.exists(os.path.join(self.folder, "up")))
                 os.remove(os.path.join(self.folder, "up"))
                 self.assertTrue(guests_below(self.folder.replace(",", ",,")))
