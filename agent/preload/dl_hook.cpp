@@ -44,14 +44,17 @@ using Dlvsym = void*(void*, const char*, const char*);
 struct Loader {
   Dlsym* dlsym;
   Dlvsym* dlvsym;
+  const ElfW(Dyn) * last_at_start;  // of the last object that was there when the program began
   uint32_t found;
 };
 constinit Loader loader{};
 
-// What we export although an older C library may lack it. There is no other copy to forward to, so a null wrapper_for
-// says: answer with what was found, provided that it is not ours alone.
-constexpr HookedName kNewerThanOldest[] = {
-    {"close_range", nullptr, nullptr}, {"closefrom", nullptr, nullptr}, {"fcntl64", nullptr, nullptr}};
+// What we export although an older C library, or musl, may lack it. There is no other copy to forward to, so a null
+// wrapper_for says: answer with what was found, provided that it is not ours alone.
+constexpr HookedName kNotEverywhere[] = {{"__read_chk", nullptr, nullptr},     {"__recv_chk", nullptr, nullptr},
+                                         {"__recvfrom_chk", nullptr, nullptr}, {"close_range", nullptr, nullptr},
+                                         {"closefrom", nullptr, nullptr},      {"dlvsym", nullptr, nullptr},
+                                         {"fcntl64", nullptr, nullptr},        {"sendfile64", nullptr, nullptr}};
 
 // Positions in the tables put together, plus one, by hash of the name. Every thread that builds it writes the same.
 constexpr size_t kSlots = 1024;
@@ -66,7 +69,7 @@ uint32_t hash_of(const char* name) {
 }
 
 const HookedName* name_at(size_t position) {
-  const HookTable tables[] = {{kNewerThanOldest, sizeof(kNewerThanOldest) / sizeof(kNewerThanOldest[0])},
+  const HookTable tables[] = {{kNotEverywhere, sizeof(kNotEverywhere) / sizeof(kNotEverywhere[0])},
                               nccl_hook_table(),
                               profiler_hook_table(),
                               verbs_hook_table()};
@@ -125,6 +128,8 @@ __attribute__((noinline)) void find_loader() {
   while (ours != nullptr && !is_ours(ours->l_ld)) ours = ours->l_next;
   loader.dlsym = reinterpret_cast<Dlsym*>(search(ours, "dlsym"));
   loader.dlvsym = reinterpret_cast<Dlvsym*>(search(ours, "dlvsym"));
+  for (const link_map* object = first_object(); object != nullptr; object = object->l_next)
+    loader.last_at_start = object->l_ld;
   __atomic_store_n(&loader.found, 1u, __ATOMIC_RELEASE);
 }
 
@@ -153,10 +158,12 @@ void* ask(const Request& request, void* handle) {
 // Walks the objects in the order in which RTLD_NEXT does.
 struct Walk {
   const Request& request;
-  bool caller_seen;
+  bool caller_seen;  // and stands before us
   bool ours_seen;
-  void* between;    // a definition after the caller and before us
-  void* elsewhere;  // a definition in any object but ours
+  bool start_seen;       // what was there when the program began has been walked
+  bool caller_is_later;  // it was opened since, so that it may see more than the whole program does
+  void* between;         // a definition after the caller and before us
+  void* elsewhere;       // a definition in any object but ours
 };
 
 bool contains(const dl_phdr_info& object, const void* address) {
@@ -172,6 +179,7 @@ int visit(dl_phdr_info* object, size_t, void* out) {
   auto& walk = *static_cast<Walk*>(out);
   if (contains(*object, &loader)) {
     walk.ours_seen = true;
+    walk.start_seen = walk.start_seen || is_ours(real().last_at_start);
     return 0;
   }
   const ElfW(Dyn)* dynamic = nullptr;
@@ -181,12 +189,16 @@ int visit(dl_phdr_info* object, size_t, void* out) {
   void* found = LoadedObject(object->dlpi_addr, dynamic).find(walk.request.name, walk.request.version);
   if (walk.elsewhere == nullptr) walk.elsewhere = found;
   if (walk.caller_seen && !walk.ours_seen && walk.between == nullptr) walk.between = found;
-  if (contains(*object, walk.request.caller)) walk.caller_seen = !walk.ours_seen;
+  if (contains(*object, walk.request.caller)) {
+    walk.caller_seen = !walk.ours_seen;
+    walk.caller_is_later = walk.start_seen;
+  }
+  if (dynamic == real().last_at_start) walk.start_seen = true;
   return 0;
 }
 
 Walk walk_objects(const Request& request) {
-  Walk walk{request, false, false, nullptr, nullptr};
+  Walk walk{request, false, false, false, false, nullptr, nullptr};
   dl_iterate_phdr(visit, &walk);
   return walk;
 }
@@ -202,10 +214,10 @@ DlRoute behind_ours(const Request& request, const HookedName& hooked, void* ours
   // RTLD_DEFAULT includes what the caller's own group of libraries brought along, in an order that only the loader
   // knows.
   if (request.handle != RTLD_DEFAULT) return {nullptr, nullptr};
-  void* elsewhere = walk_objects(request).elsewhere;
-  if (elsewhere == nullptr) return {nullptr, nullptr};
+  const Walk walk = walk_objects(request);
+  if (!walk.caller_is_later || walk.elsewhere == nullptr) return {nullptr, nullptr};
   dlerror();
-  return {nullptr, wrap(hooked, elsewhere)};
+  return {nullptr, wrap(hooked, walk.elsewhere)};
 }
 
 DlRoute route_next(const Request& request, void* target) {

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/fakes/fake_agent.h"
 #include "tests/preload/run_program.h"
@@ -92,6 +93,23 @@ void check_seen(const Stage& stage, const std::vector<std::string>& command, uin
 
 constexpr uint32_t kEverywhere = ORRERY_LAYER_NCCL | ORRERY_LAYER_SOCKETS;
 
+// Every name that the library exports is found exactly where it is without the library. The plug-in's entries are there
+// for NCCL's sake, which looks them up in the whole program.
+void check_names(const Stage& stage) {
+  std::vector<std::string> names;
+  std::ifstream golden(ORRERY_PRELOAD_GOLDEN "/exports.txt");
+  for (std::string name; std::getline(golden, name);)
+    if (!name.starts_with("IBVERBS_") && !name.starts_with("MLX5_") && !name.starts_with("ncclProfiler_"))
+      names.push_back(name.substr(0, name.find('@')));
+  REQUIRE(names.size() > 50);
+  for (const char* program : {"/linked", "/opened"})
+    for (const char* when : {"names-first", "names"}) {
+      std::vector<std::string> command{stage.inside() + program, when};
+      command.insert(command.end(), names.begin(), names.end());
+      check_same(stage.run(true, command), stage.run(false, command));
+    }
+}
+
 // vLLM's way to NCCL.
 std::string python_script(const Stage& stage) {
   return "import ctypes, os, sys\n"
@@ -157,6 +175,14 @@ TEST_CASE("in the root of another Debian, ordinary programs notice nothing", "[g
     INFO(command[0] << " " << command.back());
     check_same(stage.run(true, command), stage.run(false, command));
   }
+}
+
+TEST_CASE("in the root of another Debian, nothing that only the library exports is found", "[glibc]") {
+  check_names(Stage(""));
+}
+
+TEST_CASE("under musl, nothing that only the library exports is found", "[musl]") {
+  check_names(Stage("musl"));
 }
 
 TEST_CASE("under musl, a program linked with NCCL is seen and notices nothing", "[musl]") {

@@ -1,5 +1,6 @@
 /* A training program in small, for any C library of the last twenty years: NCCL (linked, or with OPENS_NCCL opened and
  * looked up), sockets, threads and children. Prints what it sees. */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -142,8 +143,15 @@ static void use_children(void) {
   printf(" %d\n", status_of(child));
 }
 
+/* Which names a lookup in the whole program finds. */
+static void look_up(char** names) {
+  for (; *names != NULL; ++names) printf("%s %d\n", *names, dlsym(RTLD_DEFAULT, *names) != NULL);
+}
+
 int main(int argc, char** argv) {
+  if (argc > 1 && strcmp(argv[1], "names-first") == 0) look_up(argv + 2);
   open_nccl();
+  if (argc > 1 && strcmp(argv[1], "names") == 0) look_up(argv + 2);
   if (getenv("PROBE_WAITS_FOR_AGENT") != NULL) wait_for_agent();
   use_nccl();
   use_sockets();
