@@ -83,6 +83,7 @@ uint64_t Deferral::due_of(const ibv_send_wr& wr, const SendSchedule& schedule, u
 }
 
 int Deferral::post_now(const SendTarget& target, ibv_send_wr* wr, ibv_send_wr** bad_wr, uint64_t now) {
+  target.look_at(target.owner, wr);
   const int answer = target.post_send(target.qp, wr, bad_wr);
   const int error = errno;
   target.posted(target.owner, Posts{wr, answer != 0 ? *bad_wr : nullptr, 0, 0, 0}, now);

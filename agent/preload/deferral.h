@@ -13,7 +13,7 @@ namespace orrery::preload {
 
 // What a queue has just posted.
 struct Posts {
-  const ibv_send_wr* first;
+  const ibv_send_wr* first;    // not to be looked at when held and refused are 0: the program may have freed it
   const ibv_send_wr* refused;  // the first that the provider refused; null: none
   uint32_t held;               // how many had been held: 0 or all
   uint32_t early;              // of the held, how many before their time
@@ -25,6 +25,8 @@ struct SendTarget {
   void* owner;
   ibv_qp* qp;
   int (*post_send)(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
+  // Before the program's own chain, of which nothing is held, is posted.
+  void (*look_at)(void* owner, const ibv_send_wr* chain);
   void (*posted)(void* owner, const Posts& posts, uint64_t now);
   // Puts the queue pair into the error state. False when that failed.
   bool (*put_into_error)(void* owner);

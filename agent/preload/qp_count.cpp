@@ -99,12 +99,28 @@ void commit_tally(Qp& qp, const SendTally& tally, uint64_t now) {
   end_sending(qp);
 }
 
-void count_posted(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* end, uint64_t now) {
+SendTally tally_chain(Qp& qp, const ibv_send_wr* wr) {
   SendTally tally{};
   const bool alone = wr != nullptr && wr->next == nullptr;
-  for (; wr != nullptr && wr != end; wr = wr->next)
-    tally_one(qp, wr->opcode, carried_by(*wr), wr->send_flags, alone, &tally);
+  for (; wr != nullptr; wr = wr->next) {
+    // A list that no provider takes is not looked at, as it may be shorter than it says.
+    const bool too_long = qp.max_send_sge != 0 && wr->num_sge > static_cast<int>(qp.max_send_sge);
+    tally_one(qp, wr->opcode, too_long ? 0 : carried_by(*wr), wr->send_flags, alone, &tally);
+  }
+  return tally;
+}
+
+void count_refused(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* refused, uint64_t now) {
+  SendTally tally{};
+  for (; wr != nullptr && wr != refused; wr = wr->next)
+    tally_one(qp, wr->opcode, carried_by(*wr), wr->send_flags, false, &tally);
   for (; wr != nullptr; wr = wr->next) ++tally.failed_posts;
+  commit_tally(qp, tally, now);
+}
+
+__attribute__((noinline)) void count_usual_slow(Qp& qp, const UsualPost& usual, uint64_t now) {
+  SendTally tally{};
+  tally_one(qp, usual.opcode, usual.length, usual.flags, true, &tally);
   commit_tally(qp, tally, now);
 }
 

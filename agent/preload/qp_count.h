@@ -37,11 +37,14 @@ inline bool may_be_control(const Qp& qp, uint64_t length, unsigned flags) {
 
 // Adds one work request of `length` bytes. `alone`: it is its own chain.
 void tally_one(Qp& qp, int opcode, uint64_t length, unsigned flags, bool alone, SendTally* tally);
+// What the chain adds when the provider takes all of it. To be asked before the post: as soon as the provider has the
+// requests another thread may poll their completions and free them.
+SendTally tally_chain(Qp& qp, const ibv_send_wr* wr);
 void commit_tally(Qp& qp, const SendTally& tally, uint64_t now);
 
-// Counts the work requests of a chain that the provider took (from `wr` up to, not including, `end`) and refused (from
-// `end` on; null: none). `now` is the time of the post. Any thread; exact. Precondition: is_counted().
-void count_posted(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* end, uint64_t now);
+// Counts a chain that the provider refused from `refused` on. `now` is the time of the post. Any thread; exact.
+// Precondition: is_counted().
+void count_refused(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* refused, uint64_t now);
 
 inline bool begin_sending(Qp& qp) {
   return __atomic_exchange_n(&qp.sending, 1u, __ATOMIC_ACQUIRE) == 0;
@@ -63,34 +66,47 @@ inline void note_sent(Qp& qp, uint64_t now) {
   shm::store_relaxed(&qp.flow->last_tx_ns, now);
 }
 
-// The usual post: one data transfer that the provider took. False when it is something else, or is to be counted the
-// long way.
-inline bool count_one_posted(Qp& qp, const ibv_send_wr& wr, uint64_t now) {
+// The usual post: one data transfer in one buffer.
+struct UsualPost {
+  uint64_t length;
+  uint64_t orrery_qp_counters::*kind;
+  int opcode;
+  unsigned flags;
+};
+
+// To be asked before the post, see tally_chain(). False when it is something else.
+inline bool is_usual(const Qp& qp, const ibv_send_wr& wr, UsualPost* usual) {
   if (wr.next != nullptr || wr.num_sge != 1 || qp.loopback) return false;
   const uint64_t length = wr.sg_list[0].length;
-  uint64_t orrery_qp_counters::*kind;
+  *usual = {length, nullptr, static_cast<int>(wr.opcode), wr.send_flags};
   if (wr.opcode == IBV_WR_RDMA_WRITE && !may_be_control(qp, length, wr.send_flags))
-    kind = &orrery_qp_counters::writes;
+    usual->kind = &orrery_qp_counters::writes;
   else if (wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && length != 0)
-    kind = &orrery_qp_counters::write_imms;
+    usual->kind = &orrery_qp_counters::write_imms;
   else if (wr.opcode == IBV_WR_SEND)
-    kind = &orrery_qp_counters::sends;
+    usual->kind = &orrery_qp_counters::sends;
   else
     return false;
+  return true;
+}
+
+void count_usual_slow(Qp& qp, const UsualPost& usual, uint64_t now);
+
+// It was taken.
+inline void count_usual(Qp& qp, const UsualPost& usual, uint64_t now) {
   if (!begin_sending(qp)) [[unlikely]]
-    return false;
+    return count_usual_slow(qp, usual, now);
   if (qp.spilled) [[unlikely]]
     collect_spill(qp);
   if (!qp.sends_data) qp.sends_data = true;
-  const bool unsignaled = (wr.send_flags & IBV_SEND_SIGNALED) == 0 && !qp.sig_all;
+  const bool unsignaled = (usual.flags & IBV_SEND_SIGNALED) == 0 && !qp.sig_all;
   if (unsignaled) ++qp.unsignaled_sends;
   qp.last_unsignaled = unsignaled;
   note_sent(qp, now);
-  add_owned(&qp.flow->tx_bytes, length);
+  add_owned(&qp.flow->tx_bytes, usual.length);
   add_owned(&qp.counters->posted_sends, 1);
-  add_owned(&(qp.counters->*kind), 1);
+  add_owned(&(qp.counters->*usual.kind), 1);
   end_sending(qp);
-  return true;
 }
 
 // What polling found for one queue pair.

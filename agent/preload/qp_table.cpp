@@ -208,9 +208,13 @@ Qp* add_qp(const QpCreation& creation) {
   if (qp == nullptr) return nullptr;
   HeldSends* held = qp->held;  // its memory is used again
   const uint32_t birth = qp->birth;
-  *qp = Qp{};
-  qp->held = held;
-  qp->birth = birth + 1;
+  // Another thread may still be counting completions for the queue pair that had this entry: never null.
+  Qp fresh{};
+  fresh.flow = &sink_flow;
+  fresh.counters = &sink_counters;
+  fresh.held = held;
+  fresh.birth = birth + 1;
+  *qp = fresh;
   qp->context = context;
   qp->qpn = qpn;
   qp->type = static_cast<uint8_t>(creation.qp->qp_type);

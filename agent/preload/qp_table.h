@@ -49,7 +49,7 @@ struct HeldSends;
 // The line of the data path.
 struct alignas(64) QpLive {
   ibv_qp* qp;                    // key; null when free
-  orrery_flow_counters* flow;    // valid for live_generation, then never null; a sink when the agent had no room
+  orrery_flow_counters* flow;    // valid for live_generation, then never null; a sink when there is none of the agent's
   orrery_qp_counters* counters;  // the same
   uint32_t live_generation;      // attachment the counters belong to; 0: not counted
   uint32_t sending;              // 1 while a thread updates the counters of the sending side

@@ -1,6 +1,7 @@
 #include "agent/preload/qp_timing.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,13 @@
 #include "agent/preload/port_choice.h"
 #include "agent/preload/qp_count.h"
 #include "agent/preload/repath.h"
+
+// In libc.so.6 of every glibc under this version.
+#if defined(__x86_64__)
+__asm__(".symver pthread_setcancelstate, pthread_setcancelstate@GLIBC_2.2.5");
+#elif defined(__aarch64__)
+__asm__(".symver pthread_setcancelstate, pthread_setcancelstate@GLIBC_2.17");
+#endif
 
 namespace orrery::preload {
 
@@ -29,6 +37,8 @@ struct HeldSends {
   uint32_t empty_polls;
   uint32_t posts_by_thread;
   bool unsignaled;  // requests without completion have been posted: the counters do not tell what is outstanding
+
+  SendTally posting;  // what the program's own chain adds that is being posted
 
   uint16_t wanted_port;  // 0: it need not move
 };
@@ -58,6 +68,34 @@ class KeepErrno {
 
  private:
   const int saved_;
+};
+
+// This thread is at work in a queue, under its lock. Providers write to their device, where a cancelled thread would
+// end and leave the lock behind: it ends later. And a signal handler that comes meanwhile knows by `queues_locked`.
+class AtWork {
+ public:
+  AtWork() {
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_);
+    ++thread_state.queues_locked;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  }
+  ~AtWork() {
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    --thread_state.queues_locked;
+    pthread_setcancelstate(cancel_, nullptr);
+  }
+
+ private:
+  int cancel_ = PTHREAD_CANCEL_ENABLE;  // glibc before 2.34 says nothing in a program without threads
+};
+
+class QueueGuard {
+ public:
+  explicit QueueGuard(Deferral& queue) : lock_(queue) {}
+
+ private:
+  const AtWork at_work_;
+  const Deferral::Guard lock_;
 };
 
 uint32_t index_of(const HeldSends& held) {
@@ -94,13 +132,19 @@ void note_holding(HeldSends& held) {
   }
 }
 
+void look_at(void* owner, const ibv_send_wr* chain) {
+  Qp& qp = *static_cast<Qp*>(owner);
+  qp.held->posting = is_counted(qp) ? tally_chain(qp, chain) : SendTally{};
+}
+
 void count_posts(void* owner, const Posts& posts, uint64_t now) {
   Qp& qp = *static_cast<Qp*>(owner);
   HeldSends& held = *qp.held;
   held.budget_ns -= posts.held_ns < held.budget_ns ? posts.held_ns : held.budget_ns;
   if (!is_counted(qp)) return;
-  count_posted(qp, posts.first, posts.refused, now);
-  if (posts.held == 0) return;
+  if (posts.refused != nullptr) return count_refused(qp, posts.first, posts.refused, now);
+  if (posts.held == 0) return commit_tally(qp, held.posting, now);
+  commit_tally(qp, tally_chain(qp, posts.first), now);
   add_shared(&qp.counters->deferred, posts.held);
   add_shared(&qp.counters->drained_early, posts.early);
   add_shared(&qp.flow->held_sends, posts.held);
@@ -127,7 +171,8 @@ uint32_t room_of(const Qp& qp, const HeldSends& held) {
 }
 
 SendTarget target_of(Qp& qp) {
-  return {&qp,          qp.qp, qp.ops->post_send, count_posts, put_into_error, room_of(qp, *qp.held), qp.max_send_sge,
+  return {&qp,          qp.qp,          qp.ops->post_send,     look_at,
+          count_posts,  put_into_error, room_of(qp, *qp.held), qp.max_send_sge,
           qp.max_inline};
 }
 
@@ -274,7 +319,7 @@ int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst) {
   if (held == nullptr) return qp.ops->post_send(qp.qp, wr, bad_wr);
   ibv_send_wr* own_bad = nullptr;
   const int saved = errno;
-  const Deferral::Guard guard(held->queue);
+  const QueueGuard guard(held->queue);
   const uint64_t now = now_ns();
   note_poster(*held, qp, wr);
   if (burst && held->queue.empty()) {
@@ -294,7 +339,9 @@ void release_due_sends() {
   const bool valid = plan_is_valid(now);
   for_each_holding([&](Qp& qp, HeldSends& held) {
     const uint64_t due = held.queue.first_due_ns();
-    if (due == 0 || (valid && due > now) || !held.queue.try_lock()) return;
+    if (due == 0 || (valid && due > now)) return;
+    const AtWork at_work;
+    if (!held.queue.try_lock()) return;
     held.queue.flush(target_of(qp), valid ? now : UINT64_MAX, now);
     note_holding(held);
     held.queue.unlock();
@@ -305,19 +352,20 @@ void drain_all_held_sends() {
   const KeepErrno keep;
   const uint64_t now = now_ns();
   for_each_holding([&](Qp& qp, HeldSends& held) {
-    const Deferral::Guard guard(held.queue);
+    const QueueGuard guard(held.queue);
     held.queue.flush_all(target_of(qp), now);
     note_holding(held);
   });
 }
 
+// A signal handler that has interrupted a post or a poll can't have the queue, and what it waits for comes after it.
 void drain_sends_of_this_thread() {
-  if (arm() == kOff) return;
+  if (arm() == kOff || thread_state.queues_locked != 0) return;
   const KeepErrno keep;
   const uint64_t now = now_ns();
   for_each_holding([&](Qp& qp, HeldSends& held) {
     if (__atomic_load_n(&held.thread, __ATOMIC_RELAXED) != &thread_state) return;
-    const Deferral::Guard guard(held.queue);
+    const QueueGuard guard(held.queue);
     held.queue.flush_all(target_of(qp), now);
     note_holding(held);
   });
@@ -333,7 +381,7 @@ void drain_held_sends(Qp& qp, bool for_good) {
   HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
   if (held == nullptr) return;
   const KeepErrno keep;
-  const Deferral::Guard guard(held->queue);
+  const QueueGuard guard(held->queue);
   held->queue.flush_all(target_of(qp), now_ns());
   if (for_good) start_anew(qp, *held);
   note_holding(*held);
@@ -342,7 +390,7 @@ void drain_held_sends(Qp& qp, bool for_good) {
 void forget_held_sends(Qp& qp) {
   HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
   if (held == nullptr) return;
-  const Deferral::Guard guard(held->queue);
+  const QueueGuard guard(held->queue);
   start_anew(qp, *held);
   note_holding(*held);
 }
@@ -354,7 +402,7 @@ void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer) {
   HeldSends* held = wanted ? held_of(qp) : qp.held;
   if (held == nullptr) return;
   const KeepErrno keep;
-  const Deferral::Guard guard(held->queue);
+  const QueueGuard guard(held->queue);
   held->wanted_port = port;
   if (!wanted) held->queue.flush_all(target_of(qp), now_ns());
   note_holding(*held);

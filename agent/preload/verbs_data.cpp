@@ -20,12 +20,18 @@ namespace {
 using PostSend = int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
 using PostRecv = int (*)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
 
-__attribute__((noinline)) int finish_post_slow(Qp& known, int result, ibv_send_wr* wr, ibv_send_wr** bad_wr,
-                                               uint64_t now) {
-  if (!is_counted(known)) return result;
-  const ibv_send_wr* refused = nullptr;
-  if (result != 0) refused = bad_wr != nullptr ? *bad_wr : wr;
-  count_posted(known, wr, refused, now);
+void count_refusal(Qp& known, const ibv_send_wr* wr, ibv_send_wr* const* bad_wr, uint64_t now) {
+  if (is_counted(known)) count_refused(known, wr, bad_wr != nullptr ? *bad_wr : wr, now);
+}
+
+__attribute__((noinline)) int post_unusual(Qp& known, PostSend post, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr,
+                                           uint64_t now) {
+  const SendTally tally = tally_chain(known, wr);
+  const int result = post(qp, wr, bad_wr);
+  if (result != 0)
+    count_refusal(known, wr, bad_wr, now);
+  else if (is_counted(known))
+    commit_tally(known, tally, now);
   return result;
 }
 
@@ -36,10 +42,14 @@ inline int post_and_count(Qp& known, PostSend post, ibv_qp* qp, ibv_send_wr* wr,
     refresh_qp_plan(known, now);
   if (__atomic_load_n(&known.timed, __ATOMIC_ACQUIRE)) [[unlikely]]
     return timed_post_send(known, wr, bad_wr, burst);
+  UsualPost usual;
+  if (wr == nullptr || !is_usual(known, *wr, &usual)) return post_unusual(known, post, qp, wr, bad_wr, now);
   const int result = post(qp, wr, bad_wr);
-  if (result == 0 && wr != nullptr && count_one_posted(known, *wr, now)) [[likely]]
-    return 0;
-  return finish_post_slow(known, result, wr, bad_wr, now);
+  if (result == 0) [[likely]]
+    count_usual(known, usual, now);
+  else
+    count_refusal(known, wr, bad_wr, now);
+  return result;
 }
 
 // What is held goes first, whoever counts it.
@@ -70,27 +80,35 @@ __attribute__((noinline)) void count_early_receives(Qp& known, uint64_t count) {
     add_shared(&known.counters->posted_recvs, __atomic_exchange_n(&known.early_recvs, uint64_t{0}, __ATOMIC_RELAXED));
 }
 
-void count_receives(ibv_qp* qp, const ibv_recv_wr* wr, const ibv_recv_wr* refused) {
-  Qp* known = find_qp(qp);
-  if (known == nullptr) return;
+uint64_t requests_before(const ibv_recv_wr* wr, const ibv_recv_wr* end) {
   uint64_t count = 0;
-  for (; wr != nullptr && wr != refused; wr = wr->next) ++count;
+  for (; wr != nullptr && wr != end; wr = wr->next) ++count;
+  return count;
+}
+
+void count_receives(Qp& known, uint64_t count) {
   if (count == 0) return;
-  if (!known->has_received) __atomic_store_n(&known->has_received, true, __ATOMIC_RELAXED);
-  if (is_counted(*known)) [[likely]]
-    add_shared(&known->counters->posted_recvs, count);
-  else if (!known->ready)
-    count_early_receives(*known, count);
+  if (!known.has_received) __atomic_store_n(&known.has_received, true, __ATOMIC_RELAXED);
+  if (is_counted(known)) [[likely]]
+    add_shared(&known.counters->posted_recvs, count);
+  else if (!known.ready)
+    count_early_receives(known, count);
+}
+
+// The requests are looked at before the post, see tally_chain().
+int post_and_count_receives(PostRecv post, ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  Qp* known = find_qp(qp);
+  if (known == nullptr) return post(qp, wr, bad_wr);
+  const uint64_t count = requests_before(wr, nullptr);
+  const int result = post(qp, wr, bad_wr);
+  count_receives(*known, result == 0 ? count : requests_before(wr, bad_wr != nullptr ? *bad_wr : wr));
+  return result;
 }
 
 template <size_t kProvider>
 int hooked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  const int result = providers[kProvider].post_recv(qp, wr, bad_wr);
-  if (arm() == kOff) return result;
-  const ibv_recv_wr* refused = nullptr;
-  if (result != 0) refused = bad_wr != nullptr ? *bad_wr : wr;
-  count_receives(qp, wr, refused);
-  return result;
+  const PostRecv post = providers[kProvider].post_recv;
+  return arm() == kOff ? post(qp, wr, bad_wr) : post_and_count_receives(post, qp, wr, bad_wr);
 }
 
 // A failed completion says nothing but which queue pair and which request it was.

@@ -223,14 +223,18 @@ void count_current(ibv_cq_ex* cq) {
   count_completions(*known, tally);
 }
 
+// No entry: destroying the queue is being tried, or has failed, under a thread that polls it. Its own pointers are
+// back.
 int on_start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
-  const int result = extended_cqs.find(cq)->start_poll(cq, attributes);
+  const ExtendedCq* known = extended_cqs.find(cq);
+  const int result = known != nullptr ? known->start_poll(cq, attributes) : cq->start_poll(cq, attributes);
   if (result == 0) count_current(cq);
   return result;
 }
 
 int on_next_poll(ibv_cq_ex* cq) {
-  const int result = extended_cqs.find(cq)->next_poll(cq);
+  const ExtendedCq* known = extended_cqs.find(cq);
+  const int result = known != nullptr ? known->next_poll(cq) : cq->next_poll(cq);
   if (result == 0) count_current(cq);
   return result;
 }
@@ -240,12 +244,12 @@ int on_next_poll(ibv_cq_ex* cq) {
 void adopt_extended_qp(ibv_qp_ex* qp) {
   if (qp == nullptr || qp->wr_start == on_start || qp->wr_start == nullptr || qp->wr_complete == nullptr) return;
   const ControlLock::Guard guard(control_lock);
+  Qp* known = find_qp(&qp->qp_base);
+  if (known == nullptr) return;
+  known->extended = true;                     // even if its pointers stay the provider's: nothing held may be overtaken
   ExtendedQp* entry = extended_qps.find(qp);  // one that was destroyed in a way we do not see
   if (entry == nullptr) entry = extended_qps.place_for(qp);
   if (entry == nullptr) return;
-  Qp* known = find_qp(&qp->qp_base);
-  if (known == nullptr) return;
-  known->extended = true;
   entry->requests = 0;
   for_each_pointer(qp, entry->real, [](auto** place, auto*, auto** real) { *real = *place; });
   extended_qps.publish(*entry, qp);

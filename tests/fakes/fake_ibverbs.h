@@ -23,6 +23,7 @@ struct FakeVerbsOrders {
   int sqd_av_error;           // what ibv_modify_qp within SQD with an address answers, 0: success
   int sqd_av_failures;        // to how many calls
   uint64_t refused_wr_id;     // a request of this id is refused with EINVAL (unless it is empty); 0: none
+  void (*after_post)();       // called when a post has taken what it takes, before it returns; null: nothing
 };
 
 struct FakeVerbsSeen {

@@ -121,11 +121,7 @@ SendRequest request_of(const ibv_send_wr& wr) {
   return request;
 }
 
-// Two providers with code of their own.
-template <int kProvider>
-int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  Qp* qp = as_fake(handle);
-  if (qp->hollow) return 0;
+int take(Qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const std::lock_guard lock(mutex);
   for (; wr != nullptr; wr = wr->next) {
     if (orders.refused_wr_id != 0 && wr->wr_id == orders.refused_wr_id && wr->num_sge != 0) {
@@ -139,6 +135,16 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     execute(qp, request_of(*wr));
   }
   return 0;
+}
+
+// Two providers with code of their own.
+template <int kProvider>
+int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  Qp* qp = as_fake(handle);
+  if (qp->hollow) return 0;
+  const int answer = take(qp, wr, bad_wr);
+  if (orders.after_post != nullptr) orders.after_post();
+  return answer;
 }
 
 int post_receives(ReceiveQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
@@ -156,7 +162,10 @@ int post_receives(ReceiveQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 template <int kProvider>
 int post_recv(ibv_qp* handle, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   Qp* qp = as_fake(handle);
-  return qp->hollow ? 0 : post_receives(qp->queue, wr, bad_wr);
+  if (qp->hollow) return 0;
+  const int answer = post_receives(qp->queue, wr, bad_wr);
+  if (orders.after_post != nullptr) orders.after_post();
+  return answer;
 }
 
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {

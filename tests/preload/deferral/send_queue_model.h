@@ -58,7 +58,9 @@ class SendQueueModel {
     qp_.qp_context = this;
   }
 
-  SendTarget target() { return {this, &qp_, post_send, posted, put_into_error, max_wr_, max_sge_, max_inline_}; }
+  SendTarget target() {
+    return {this, &qp_, post_send, look_at, posted, put_into_error, max_wr_, max_sge_, max_inline_};
+  }
   ibv_qp* qp() { return &qp_; }
 
   static int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
@@ -117,8 +119,16 @@ class SendQueueModel {
     if (wr.opcode != IBV_WR_SEND && refused_for_good.count(wr.wr_id) != 0) return EINVAL;
     return 0;
   }
+  static void look_at(void* owner, const ibv_send_wr* wr) {
+    auto* self = static_cast<SendQueueModel*>(owner);
+    for (self->posting_ = 0; wr != nullptr; wr = wr->next) ++self->posting_;
+  }
   static void posted(void* owner, const Posts& posts, uint64_t) {
     auto* self = static_cast<SendQueueModel*>(owner);
+    if (posts.held == 0 && posts.refused == nullptr) {
+      self->counted += self->posting_;
+      return;
+    }
     const ibv_send_wr* wr = posts.first;
     for (; wr != nullptr && wr != posts.refused; wr = wr->next) ++self->counted;
     for (; wr != nullptr; wr = wr->next) ++self->failed;
@@ -133,6 +143,7 @@ class SendQueueModel {
   }
 
   uint32_t max_wr_, max_sge_, max_inline_;
+  uint64_t posting_ = 0;
   ibv_qp qp_;
   std::mutex mutex_;
   std::deque<Outstanding> outstanding_;

@@ -2,11 +2,14 @@
 // first argument says and prints whether the data have arrived before and after. A fake request takes effect as soon as
 // the provider has it.
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <functional>
@@ -92,6 +95,35 @@ void read_byte(int flags) {
     std::exit(1);
 }
 
+// What must not happen to end in a deadlock ends in a signal instead.
+void post_while(ibv_qp* qp, void (*in_provider)()) {
+  alarm(20);
+  FakeVerbsOrders orders{};
+  orders.after_post = in_provider;
+  fake_ibverbs_order(&orders);
+  post(qp, IBV_WR_LOCAL_INV, 0);
+  orders.after_post = nullptr;
+  fake_ibverbs_order(&orders);
+}
+
+void post_and_read_in_handler(ibv_qp* qp) {
+  signal(SIGUSR1, [](int) { read_byte(0); });
+  post_while(qp, [] { raise(SIGUSR1); });
+}
+
+// Providers write to their device, and write is where a cancelled thread ends.
+void post_in_cancelled_thread(ibv_qp* qp) {
+  std::thread([qp] {
+    pthread_cancel(pthread_self());
+    post_while(qp, [] {
+      if (write(STDOUT_FILENO, "", 0) < 0) std::exit(1);
+    });
+    pthread_testcancel();
+  }).join();
+  fake_ibverbs_order(std::array<FakeVerbsOrders, 1>{}.data());
+  write_byte(qp, 3, 33, 33);
+}
+
 void hold_until(const std::string& what) {
   Scene scene;
   ibv_qp* qp = scene.pair.a;
@@ -104,6 +136,9 @@ void hold_until(const std::string& what) {
       {"reset", [&] { set_state(qp, IBV_QPS_RESET); }},
       {"sqd", [&] { set_state(qp, IBV_QPS_SQD); }},
       {"what cannot be copied", [&] { post(qp, IBV_WR_LOCAL_INV, 0); }},
+      {"signal", [&] { post_and_read_in_handler(qp); }},
+      {"cancel", [&] { post_in_cancelled_thread(qp); }},
+      {"freed", [&] { ibv_req_notify_cq(cq, 0), post_freed(qp, 1), post_freed(qp, 2); }},
       {"read", [&] { read_byte(0); }},
       {"read without waiting", [&] { read_byte(O_NONBLOCK); }},
       {"read of another thread", [&] { std::thread([] { read_byte(0); }).join(); }},

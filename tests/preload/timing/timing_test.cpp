@@ -78,6 +78,18 @@ TEST_CASE("what a thread holds goes before it waits for a message on a socket") 
         kHeld + "read of another thread: arrived 00 completions 0\n");
 }
 
+TEST_CASE(
+    "neither a signal handler that reads nor a cancelled thread, in the middle of a post, blocks the queue pair") {
+  const FakeAgentOptions options = released_after(60'000 * kMillisecond);
+  CHECK(run_timing({"hold", "signal"}, options) == kHeld + "signal: arrived 11 completions 3\n");
+  CHECK(run_timing({"hold", "cancel"}, options) == kHeld + "cancel: arrived 11 completions 4\n");
+}
+
+TEST_CASE("requests that complete and are freed before their post returns are not looked at any more") {
+  CHECK(run_timing({"hold", "freed"}, released_after(60'000 * kMillisecond)) ==
+        kHeld + "freed: arrived 11 completions 5\n");
+}
+
 TEST_CASE("what is held goes at the next poll after the plan's lease has ended") {
   const std::string socket = scratch_socket_path();
   FakeAgent agent(socket, released_after(60'000 * kMillisecond));

@@ -55,6 +55,14 @@ void chains(const Device& device) {
   expect(pair.b, "rx_bytes=0 recv_completions=1 posted_recvs=2");
 }
 
+// Completed and freed by another thread before the post has returned.
+void freed_requests(const Device& device) {
+  Pair pair(device);
+  std::printf("freed %d %d %d\n", post_freed(pair.a, 1), post_freed(pair.a, 2), post_freed_receives(pair.a));
+  poll_all(pair.a->send_cq);
+  expect(pair.a, "tx_bytes=300 posted_sends=3 writes=3 posted_recvs=2 send_completions=3");
+}
+
 // The provider takes three of five.
 void partial_posts(const Device& device) {
   Pair pair(device);
@@ -167,6 +175,7 @@ void count_everything() {
     simple_kinds(device);
     chains(device);
     partial_posts(device);
+    freed_requests(device);
     early_receives(device);
     clear_to_send(device);
     flush(device);

@@ -351,6 +351,7 @@ TEST_CASE("a reset or a destroyed queue pair is a flow that has gone") {
 
 TEST_CASE("every kind of request and completion is counted exactly") {
   const std::string out = check_counts({"counts"});
+  CHECK(lines_with(out, "freed") == std::vector<std::string>{"0 0 0", "0 0 0"});
   CHECK(lines_with(out, "partial") == std::vector<std::string>{"12 1", "12 1"});
   CHECK(lines_with(out, "single") == std::vector<std::string>{"12", "12"});
   CHECK(lines_with(out, "receives") == std::vector<std::string>{"22 1", "22 1"});

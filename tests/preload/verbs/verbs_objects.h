@@ -1,6 +1,8 @@
 // Queue pairs of the fake libibverbs for the probe of the verbs layer.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -141,6 +143,48 @@ inline int post_receives(ibv_qp* qp, int count) {
     if (ibv_post_recv(qp, &wr, &bad) != 0) break;
   }
   return posted;
+}
+
+// Requests that are gone when the post returns, as when another thread has polled their completion and freed them.
+template <typename Request>
+struct FreedRequests {
+  Request chain[2];
+  ibv_sge sge;
+
+  static inline FreedRequests* mapped = nullptr;
+  static FreedRequests& make() {
+    mapped = static_cast<FreedRequests*>(
+        mmap(nullptr, sizeof(FreedRequests), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mapped->sge = Sge(100).sge;
+    FakeVerbsOrders orders{};
+    orders.after_post = [] { munmap(mapped, sizeof(FreedRequests)); };
+    fake_ibverbs_order(&orders);
+    return *mapped;
+  }
+  static void made() {
+    const FakeVerbsOrders none{};
+    fake_ibverbs_order(&none);
+  }
+};
+
+// `count` writes of 100 bytes.
+inline int post_freed(ibv_qp* qp, int count) {
+  auto& freed = FreedRequests<ibv_send_wr>::make();
+  freed.chain[0] = freed.chain[1] = request(IBV_WR_RDMA_WRITE, &freed.sge);
+  if (count == 2) freed.chain[0].next = &freed.chain[1];
+  const int result = post(qp, freed.chain);
+  freed.made();
+  return result;
+}
+
+inline int post_freed_receives(ibv_qp* qp) {
+  auto& freed = FreedRequests<ibv_recv_wr>::make();
+  ibv_recv_wr* bad = nullptr;
+  freed.chain[0] = freed.chain[1] = ibv_recv_wr{1, &freed.chain[1], &freed.sge, 1};
+  freed.chain[1].next = nullptr;
+  const int result = ibv_post_recv(qp, freed.chain, &bad);
+  freed.made();
+  return result;
 }
 
 inline int poll_all(ibv_cq* cq) {
