@@ -133,6 +133,8 @@ bool send_request(int fd) {
 
 void call_agent(uint64_t now) {
   connection.next_try_ns = now + kRetryNs;
+  // A socket takes the lowest number for a moment, which the program might see: not where there is no agent.
+  if (syscall(SYS_faccessat, AT_FDCWD, connection.address.sun_path, F_OK) != 0) return;
   int fd = static_cast<int>(syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0) return;
   if (syscall(SYS_connect, fd, &connection.address, sizeof(connection.address)) != 0 || !send_request(fd)) {
@@ -318,7 +320,9 @@ void attach_for_communicator() {
   if (!attached() && !connection.awaiting_reply) step(now_ns());  // the agent had gone: is there a new one?
   if (!connection.awaiting_reply) return;
   pollfd reply{connection_number, POLLIN, 0};
-  if (poll(&reply, 1, kReplyWaitMs) == 1) take_reply(now_ns());
+  timespec patience{0, kReplyWaitMs * 1'000'000};
+  // Raw: poll() is where a cancelled thread would end, with our lock.
+  if (syscall(SYS_ppoll, &reply, 1, &patience, nullptr, 0) == 1) take_reply(now_ns());
 }
 
 void ring_doorbell() {

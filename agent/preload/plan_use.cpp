@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/preload/comm_table.h"
@@ -44,17 +45,17 @@ uint32_t next_start() {
   return __atomic_load_n(&base, __ATOMIC_RELAXED) + __atomic_fetch_add(&calls, 1u, __ATOMIC_RELAXED) * 7919u;
 }
 
-// The address the kernel would send from. An unconnected UDP socket answers that without a packet.
-bool route_source(const sockaddr* address, socklen_t bytes, int (*connect)(int, const sockaddr*, socklen_t),
-                  Endpoint* local) {
-  const int probe = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+// The address the kernel would send from. An unconnected UDP socket answers that without a packet. Raw, because a
+// cancelled thread would end in connect() and leave the descriptor open.
+bool route_source(const sockaddr* address, socklen_t bytes, Endpoint* local) {
+  const long probe = syscall(SYS_socket, address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return false;
   sockaddr_storage name;
   socklen_t name_bytes = sizeof(name);
-  const bool known = connect(probe, address, bytes) == 0 &&
-                     getsockname(probe, reinterpret_cast<sockaddr*>(&name), &name_bytes) == 0 &&
+  const bool known = syscall(SYS_connect, probe, address, bytes) == 0 &&
+                     getsockname(static_cast<int>(probe), reinterpret_cast<sockaddr*>(&name), &name_bytes) == 0 &&
                      to_endpoint(reinterpret_cast<sockaddr*>(&name), name_bytes, local);
-  close(probe);
+  syscall(SYS_close, probe);
   return known;
 }
 
@@ -196,7 +197,7 @@ int connect_planned(int fd, const sockaddr* address, socklen_t bytes, const Endp
   apply_dscp(fd, address->sa_family, entry.dscp);
   planned->paced = apply_pace(fd, entry.pace_bps);
   if (entry.src_port_first == 0) return plainly();
-  if (!address_bound && !route_source(address, bytes, connect, &local)) return plainly();
+  if (!address_bound && !route_source(address, bytes, &local)) return plainly();
   PortChoice choice(entry, local, remote, next_start());
   const uint16_t first = choice.next();
   if (first == 0) return plainly();
