@@ -3,7 +3,7 @@
 //
 // A Link is one direction of a cable, that is, one egress port: `leaf1:p5` names the link that leaves leaf1 by port p5.
 // Ids are dense indices, stable for the life of the Graph. The shape never changes after build(); link state (up,
-// drained) does. Not thread-safe.
+// drained, rate) does. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +80,8 @@ class Graph {
 
   void set_link_up(LinkId id, bool up) { links_[id].up = up; }
   void set_link_drained(LinkId id, bool drained) { links_[id].drained = drained; }
+  // For what-if questions: not limited as rates of files are. Precondition: not 0.
+  void set_link_rate(LinkId id, uint64_t rate_bps) { links_[id].rate_bps = rate_bps; }
 
   // Equal-cost group of switch `at` towards `nic`, in member order, whatever the state of its links (shortest paths of
   // the full topology, as the switch's route table has them). Empty when there is no way.

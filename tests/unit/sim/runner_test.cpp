@@ -1,0 +1,119 @@
+#include "tools/sim/runner/runner.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/sim/fixtures.h"
+#include "tools/sim/runner/memory.h"
+#include "tools/sim/workload/jobs.h"
+
+namespace orrery::sim {
+namespace {
+
+Traffic ring(const fabric::Graph& graph, uint32_t ranks, uint64_t bytes, uint32_t rounds) {
+  Job job;
+  job.name = "ring";
+  job.hosts = place(graph, {ranks}, Placement::kFragmented, 1).value()[0];
+  job.iterations = rounds;
+  job.steps = {{.compute = 10 * kPerUs, .collective = Collective{.op = Op::kAllReduce, .bytes = bytes}}};
+  Traffic traffic;
+  add_job(traffic, job).value();
+  return traffic;
+}
+
+Study study_of(const fabric::Graph& graph, const Traffic& traffic) {
+  Study study;
+  study.graph = &graph;
+  study.traffic = &traffic;
+  study.engine = [](const fabric::Graph& fabric, const Program& program, Scheme, uint64_t seed) -> Result<RunResult> {
+    PacketConfig config = plain_config();
+    config.seed = seed;
+    return run_packets(fabric, program, config);
+  };
+  study.schemes = {Scheme::kEcmp, Scheme::kOrreryPaths};
+  study.seeds = {1, 2, 3};
+  return study;
+}
+
+}  // namespace
+
+TEST_CASE("a planned ring runs as on a fabric that never blocks, a hashed one does not") {
+  const fabric::Graph graph = leaf_spine(4, 4, 16);
+  const Traffic traffic = ring(graph, 16, 4'000'000, 2);
+  const StudyResult result = run_study(study_of(graph, traffic)).value();
+  REQUIRE(result.summaries.size() == 2);
+  REQUIRE(result.runs.size() == 6);
+  const Summary& ecmp = result.summaries[0];
+  const Summary& orrery = result.summaries[1];
+  CHECK(ecmp.iterations == 6);
+  CHECK(ecmp.unfinished == 0);
+  CHECK(orrery.slowdown < 1.05);
+  CHECK(ecmp.slowdown > 1.3);
+  CHECK(orrery.plan_gap == 0);
+  CHECK(orrery.planned);
+  CHECK_FALSE(ecmp.planned);
+  CHECK(orrery.core_spread == Approx(1).margin(0.01));
+  CHECK(ecmp.core_spread > 1.5);
+  CHECK(ecmp.worst_ms >= ecmp.p99_ms);
+  CHECK(ecmp.p99_ms >= ecmp.p50_ms);
+}
+
+TEST_CASE("the ideal is the fabric with a core a hundred times as fast, and hosts as they are") {
+  const fabric::Graph graph = leaf_spine(2, 2, 4);
+  const fabric::Graph fast = non_blocking(graph);
+  for (fabric::LinkId link = 0; link < graph.links().size(); ++link) {
+    const bool core = graph.node(graph.link(link).from).kind == fabric::NodeKind::kSwitch &&
+                      graph.node(graph.link(link).to).kind == fabric::NodeKind::kSwitch;
+    CHECK(fast.link(link).rate_bps == graph.link(link).rate_bps * (core ? 100 : 1));
+  }
+}
+
+TEST_CASE("what is done and what is to come is told before each run") {
+  const fabric::Graph graph = leaf_spine(2, 2, 4);
+  const Traffic traffic = ring(graph, 4, 100'000, 1);
+  Study study = study_of(graph, traffic);
+  std::vector<std::string> told;
+  study.on_start = [&](const RunStart& start) {
+    CHECK(start.done == told.size());
+    CHECK(start.total == 7);
+    CHECK(start.data_hops > 0);
+    told.push_back(start.what);
+  };
+  REQUIRE(run_study(study));
+  CHECK(told == std::vector<std::string>{"ideal", "ecmp, seed 1", "ecmp, seed 2", "ecmp, seed 3",
+                                         "orrery-paths, seed 1", "orrery-paths, seed 2", "orrery-paths, seed 3"});
+}
+
+TEST_CASE("an error names the run") {
+  fabric::Graph graph = leaf_spine(2, 1, 4);
+  const Traffic traffic = ring(graph, 4, 100'000, 1);
+  for (const fabric::LinkId link : core_links(graph)) graph.set_link_up(link, false);
+  Study study = study_of(graph, traffic);
+  study.ideal = false;
+  const auto result = run_study(study);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().message.starts_with("ecmp, seed 1: flow"));
+}
+
+TEST_CASE("percentiles are values that occurred, by nearest rank") {
+  CHECK(percentile({}, 0.5) == 0);
+  CHECK(percentile({3, 1, 2}, 0.5) == 2);
+  CHECK(percentile({4, 1, 3, 2}, 0.5) == 2);
+  CHECK(percentile({4, 1, 3, 2}, 0.99) == 4);
+  CHECK(percentile({7}, 0.01) == 7);
+}
+
+TEST_CASE("a study that does not fit is refused with what would help") {
+  const fabric::Graph graph = leaf_spine(2, 2, 4);
+  const Traffic traffic = ring(graph, 4, 100'000, 1);
+  SchemeOptions options;
+  const std::vector<Scheme> one{Scheme::kEcmp}, split{Scheme::kEcmpMulti};
+  CHECK(memory_needed(traffic, split, options) > 2 * memory_needed(traffic, one, options));
+  CHECK(check_memory(1'000, 1'000));
+  const auto refused = check_memory(uint64_t{31} << 30, uint64_t{24} << 30);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.starts_with("the run needs 31.0 GiB, have 24.0: "));
+  CHECK(refused.error().code == ErrorCode::kExhausted);
+  CHECK(available_memory() > 0);
+}
+
+}  // namespace orrery::sim

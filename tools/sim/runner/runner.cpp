@@ -1,0 +1,103 @@
+#include "tools/sim/runner/runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <numeric>
+
+namespace orrery::sim {
+namespace {
+
+constexpr uint64_t kPayload = 4'000;  // of the estimate only
+
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+uint64_t data_hops(const Program& program) {
+  uint64_t hops = 0;
+  for (const Message& message : program.messages) {
+    const PathLinks& path = program.paths[program.qp_paths[program.qps[message.qp].first_path]];
+    const auto links = std::find(std::begin(path.links), std::end(path.links), kNone) - std::begin(path.links);
+    hops += (message.bytes / kPayload + 1) * static_cast<uint64_t>(links);
+  }
+  return hops;
+}
+
+class StudyRunner {
+ public:
+  explicit StudyRunner(const Study& study)
+      : study_(study), total_(study.schemes.size() * study.seeds.size() + (study.ideal ? 1 : 0)) {}
+
+  Result<StudyResult> run() {
+    if (study_.ideal) {
+      // Any path will do there.
+      ORRERY_ASSIGN(result_.ideal, run_one(non_blocking(*study_.graph), Scheme::kEcmp, study_.seeds.front(), true));
+    }
+    for (const Scheme scheme : study_.schemes) {
+      const size_t first = result_.runs.size();
+      for (const uint64_t seed : study_.seeds) {
+        ORRERY_ASSIGN(Run run, run_one(*study_.graph, scheme, seed, false));
+        result_.runs.push_back(std::move(run));
+      }
+      std::vector<const Run*> runs;
+      for (size_t i = first; i < result_.runs.size(); ++i) runs.push_back(&result_.runs[i]);
+      result_.summaries.push_back(summarise(runs, result_.ideal_ms()));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  Result<Run> run_one(const fabric::Graph& graph, Scheme scheme, uint64_t seed, bool ideal) {
+    const std::string what = ideal ? "ideal" : fmt::format("{}, seed {}", name_of(scheme), seed);
+    const auto named = [&](const Error& error) { return Error{error.code, what + ": " + error.message}; };
+    SchemeOptions options = study_.options;
+    options.seed = seed;
+    auto routed = route(*study_.traffic, graph, scheme, options);
+    if (!routed) return named(routed.error());
+    LoweringOptions lowering;
+    if (study_.clock_errors) lowering.clock_error_ps = study_.clock_errors(seed);
+    auto program = lower(*study_.traffic, routed->flows, graph, lowering);
+    if (!program) return named(program.error());
+    if (study_.on_start) study_.on_start({done_, total_, what, data_hops(*program)});
+    const double before = cpu_seconds();
+    auto result = study_.engine(graph, *program, scheme, seed);
+    if (!result) return named(result.error());
+    Run run = summarise(graph, *study_.traffic, *result);
+    run.scheme = scheme;
+    run.seed = seed;
+    run.planned_drain = routed->planned_drain;
+    run.lower_bound = routed->lower_bound;
+    run.cpu_s = cpu_seconds() - before;
+    ++done_;
+    if (!ideal && study_.on_run) study_.on_run({run, *program, *routed, *result});
+    return run;
+  }
+
+  const Study& study_;
+  const size_t total_;
+  size_t done_ = 0;
+  StudyResult result_;
+};
+
+}  // namespace
+
+double StudyResult::ideal_ms() const {
+  if (!ideal || ideal->times_ms.empty()) return 0;
+  return std::accumulate(ideal->times_ms.begin(), ideal->times_ms.end(), 0.0) /
+         static_cast<double>(ideal->times_ms.size());
+}
+
+fabric::Graph non_blocking(const fabric::Graph& graph) {
+  fabric::Graph fast = graph;
+  for (const fabric::LinkId link : core_links(graph))
+    fast.set_link_rate(link, graph.link(link).rate_bps * kIdealFactor);
+  return fast;
+}
+
+Result<StudyResult> run_study(const Study& study) {
+  return StudyRunner(study).run();
+}
+
+}  // namespace orrery::sim
