@@ -46,6 +46,9 @@ struct SendTally {
 // Held back work requests of one queue pair (deferral); its layout is that part's business.
 struct HeldSends;
 
+// Which posts to a queue pair go to timed_post_send(), because the plan times or moves it.
+enum Timed : uint8_t { kTimedNever, kTimedBursts, kTimedAlways };
+
 // The line of the data path.
 struct alignas(64) QpLive {
   ibv_qp* qp;                    // key; null when free
@@ -54,9 +57,8 @@ struct alignas(64) QpLive {
   uint32_t live_generation;      // attachment the counters belong to; 0: not counted
   uint32_t sending;              // 1 while a thread updates the counters of the sending side
   uint64_t last_tx_ns;
-  uint32_t spilled;  // 1 when a thread found `sending` taken and left its counts in `spill`
-  // The plan delays or paces this queue pair, or sends of it are held: every post goes to timed_post_send().
-  bool timed;
+  uint32_t spilled;      // 1 when a thread found `sending` taken and left its counts in `spill`
+  uint8_t timed;         // enum Timed
   bool loopback;         // leads to itself (NCCL's flush): never steered, never held
   bool has_received;     // receives were posted to it
   bool sends_data;       // carried something that is not a clear-to-send

@@ -31,12 +31,12 @@ struct HeldSends {
   uint64_t budget_ns;  // how long this burst may still be held
   bool fresh_burst;    // a burst has begun, and nothing of it that could be held has been posted
   bool may_hold;       // this burst
+  bool timed;          // the plan has something to say about this queue pair's sends
 
   // Who posts, and whether that thread polls while it waits; see polls_while_waiting().
   const void* thread;
   uint32_t empty_polls;
   uint32_t posts_by_thread;
-  bool unsignaled;  // requests without completion have been posted: the counters do not tell what is outstanding
 
   SendTally posting;  // what the program's own chain adds that is being posted
 
@@ -114,8 +114,16 @@ HeldSends* held_of(Qp& qp) {
   return held;
 }
 
-// Keeps what pollers look at in step with the queue. Under the queue's lock.
-void note_holding(HeldSends& held) {
+// Which posts must come here. Inside a burst that nothing holds, paces or moves, all others go the short way.
+Timed timed_posts(const Qp& qp, const HeldSends& held) {
+  if (!held.queue.empty() || held.wanted_port != 0) return kTimedAlways;
+  if (!held.timed) return kTimedNever;
+  return held.fresh_burst || (qp.pace_bps != 0 && held.may_hold) ? kTimedAlways : kTimedBursts;
+}
+
+// Keeps what pollers and posters look at in step with the queue. Under the queue's lock.
+void note_holding(Qp& qp, HeldSends& held) {
+  __atomic_store_n(&qp.timed, static_cast<uint8_t>(timed_posts(qp, held)), __ATOMIC_RELEASE);
   const uint32_t index = index_of(held);
   const uint64_t bit = uint64_t{1} << (index % 64);
   uint64_t& word = holding[index / 64];
@@ -162,8 +170,8 @@ bool put_into_error(void* owner) {
 
 // How much the queue pair has room for before its provider would refuse. Where requests without completion are posted
 // only the provider knows, and its depth is what bounds us.
-uint32_t room_of(const Qp& qp, const HeldSends& held) {
-  if (held.unsignaled || !qp.counted_whole || !is_counted(qp)) return qp.max_send_wr;
+uint32_t room_of(const Qp& qp) {
+  if (qp.unsignaled_sends != 0 || !qp.counted_whole || !is_counted(qp)) return qp.max_send_wr;
   const uint64_t posted = shm::load_relaxed(&qp.counters->posted_sends);
   const uint64_t completed = shm::load_relaxed(&qp.counters->send_completions);
   const uint64_t outstanding = posted > completed ? posted - completed : 0;
@@ -171,9 +179,8 @@ uint32_t room_of(const Qp& qp, const HeldSends& held) {
 }
 
 SendTarget target_of(Qp& qp) {
-  return {&qp,          qp.qp,          qp.ops->post_send,     look_at,
-          count_posts,  put_into_error, room_of(qp, *qp.held), qp.max_send_sge,
-          qp.max_inline};
+  return {&qp,         qp.qp,           qp.ops->post_send, look_at, count_posts, put_into_error,
+          room_of(qp), qp.max_send_sge, qp.max_inline};
 }
 
 uint32_t armed_bit(const ibv_cq* cq) {
@@ -209,16 +216,13 @@ bool carries_data(const Qp& qp, const ibv_send_wr* wr) {
   return false;
 }
 
-void note_poster(HeldSends& held, const Qp& qp, const ibv_send_wr* wr) {
+void note_poster(HeldSends& held) {
   if (held.thread != &thread_state) {
     __atomic_store_n(&held.thread, static_cast<const void*>(&thread_state), __ATOMIC_RELAXED);
     held.empty_polls = thread_state.empty_polls;
     held.posts_by_thread = 0;
   }
   ++held.posts_by_thread;
-  if (held.unsignaled || qp.sig_all) return;
-  for (; wr != nullptr; wr = wr->next)
-    if (!(wr->send_flags & IBV_SEND_SIGNALED)) held.unsignaled = true;
 }
 
 // What is held goes with the next post or poll, so only a thread that polls may be made to wait: one that has polled in
@@ -281,11 +285,10 @@ uint16_t port_to_move_to(const Qp& qp, const orrery_plan_entry& entry) {
 void start_anew(Qp& qp, HeldSends& held) {
   held.queue.start_anew();
   held.release = ReleaseHold{};
-  held.fresh_burst = held.may_hold = held.unsignaled = false;
+  held.fresh_burst = held.may_hold = held.timed = false;
   held.thread = nullptr;
   held.wanted_port = 0;
   qp.plan_generation = 0;  // if it lives on, the plan is looked at anew
-  __atomic_store_n(&qp.timed, false, __ATOMIC_RELAXED);
 }
 
 bool is_set(const char* value) {
@@ -321,14 +324,14 @@ int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst) {
   const int saved = errno;
   const QueueGuard guard(held->queue);
   const uint64_t now = now_ns();
-  note_poster(*held, qp, wr);
+  note_poster(*held);
   if (burst && held->queue.empty()) {
     held->fresh_burst = true;
     if (plan_is_valid(now)) move_if_wanted(qp, *held);
   }
   const SendSchedule schedule = schedule_of(qp, *held, wr, now);
   const int answer = held->queue.post(target_of(qp), wr, bad_wr != nullptr ? bad_wr : &own_bad, schedule, now);
-  note_holding(*held);
+  note_holding(qp, *held);
   if (answer == 0) errno = saved;
   return answer;
 }
@@ -343,7 +346,7 @@ void release_due_sends() {
     const AtWork at_work;
     if (!held.queue.try_lock()) return;
     held.queue.flush(target_of(qp), valid ? now : UINT64_MAX, now);
-    note_holding(held);
+    note_holding(qp, held);
     held.queue.unlock();
   });
 }
@@ -354,7 +357,7 @@ void drain_all_held_sends() {
   for_each_holding([&](Qp& qp, HeldSends& held) {
     const QueueGuard guard(held.queue);
     held.queue.flush_all(target_of(qp), now);
-    note_holding(held);
+    note_holding(qp, held);
   });
 }
 
@@ -367,7 +370,7 @@ void drain_sends_of_this_thread() {
     if (__atomic_load_n(&held.thread, __ATOMIC_RELAXED) != &thread_state) return;
     const QueueGuard guard(held.queue);
     held.queue.flush_all(target_of(qp), now);
-    note_holding(held);
+    note_holding(qp, held);
   });
 }
 
@@ -384,7 +387,7 @@ void drain_held_sends(Qp& qp, bool for_good) {
   const QueueGuard guard(held->queue);
   held->queue.flush_all(target_of(qp), now_ns());
   if (for_good) start_anew(qp, *held);
-  note_holding(*held);
+  note_holding(qp, *held);
 }
 
 void forget_held_sends(Qp& qp) {
@@ -392,21 +395,21 @@ void forget_held_sends(Qp& qp) {
   if (held == nullptr) return;
   const QueueGuard guard(held->queue);
   start_anew(qp, *held);
-  note_holding(*held);
+  note_holding(qp, *held);
 }
 
 void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer) {
   const bool times = (qp.release_offset_ns != 0 || qp.pace_bps != 0) && can_hold(qp);
   const uint16_t port = answer != nullptr ? port_to_move_to(qp, answer->entry) : uint16_t{0};
-  const bool wanted = times || port != 0;
-  HeldSends* held = wanted ? held_of(qp) : qp.held;
+  HeldSends* held = times || port != 0 ? held_of(qp) : qp.held;
   if (held == nullptr) return;
   const KeepErrno keep;
   const QueueGuard guard(held->queue);
+  if (port != held->wanted_port) held->posts_by_thread = 0;
   held->wanted_port = port;
-  if (!wanted) held->queue.flush_all(target_of(qp), now_ns());
-  note_holding(*held);
-  __atomic_store_n(&qp.timed, wanted || !held->queue.empty(), __ATOMIC_RELAXED);
+  held->timed = times;
+  if (!times) held->queue.flush_all(target_of(qp), now_ns());
+  note_holding(qp, *held);
 }
 
 void forget_held_sends_of_parent() {

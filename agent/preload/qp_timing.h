@@ -17,7 +17,7 @@ void read_timing_settings();
 // Whether sends of a new queue pair can be copied at all; of those that can, not all are (qp_timing.cpp).
 bool can_be_held(const Qp& qp, const ibv_qp& made);
 
-// In the post_send hook, instead of the provider's post, for a queue pair that is `timed`. The answer, *bad_wr and
+// In the post_send hook, instead of the provider's post, where Qp::timed says so. The answer, *bad_wr and
 // errno are those of the provider, or success for what is held. `burst`: the pause before was longer than the flowlet
 // gap. Counts what it posts. Attached or not (what is held must go), but never in a forked child before it attaches.
 int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst);

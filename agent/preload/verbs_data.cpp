@@ -40,7 +40,8 @@ inline int post_and_count(Qp& known, PostSend post, ibv_qp* qp, ibv_send_wr* wr,
   const bool burst = begins_burst(known, now);
   if (burst) [[unlikely]]
     refresh_qp_plan(known, now);
-  if (__atomic_load_n(&known.timed, __ATOMIC_ACQUIRE)) [[unlikely]]
+  const uint8_t timed = __atomic_load_n(&known.timed, __ATOMIC_ACQUIRE);
+  if (timed != kTimedNever && (burst || timed == kTimedAlways)) [[unlikely]]
     return timed_post_send(known, wr, bad_wr, burst);
   UsualPost usual;
   if (wr == nullptr || !is_usual(known, *wr, &usual)) return post_unusual(known, post, qp, wr, bad_wr, now);
@@ -57,7 +58,7 @@ __attribute__((noinline)) int post_send_uncounted(PostSend post, ibv_qp* qp, ibv
   if (arm() == kOff) return post(qp, wr, bad_wr);
   tick_sometimes(thread_state.calls_to_tick);
   Qp* known = __atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0 ? find_qp(qp) : nullptr;
-  if (known != nullptr && __atomic_load_n(&known->timed, __ATOMIC_ACQUIRE))
+  if (known != nullptr && __atomic_load_n(&known->timed, __ATOMIC_ACQUIRE) == kTimedAlways)
     return timed_post_send(*known, wr, bad_wr, false);
   return post(qp, wr, bad_wr);
 }

@@ -5,6 +5,7 @@
 #include "agent/preload/control_lock.h"
 #include "agent/preload/pointer_table.h"
 #include "agent/preload/qp_count.h"
+#include "agent/preload/qp_timing.h"
 #include "agent/preload/verbs_tick.h"
 
 namespace orrery::preload {
@@ -226,6 +227,8 @@ void count_current(ibv_cq_ex* cq) {
 // No entry: destroying the queue is being tried, or has failed, under a thread that polls it. Its own pointers are
 // back.
 int on_start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
+  if (__atomic_load_n(&held_qps, __ATOMIC_RELAXED) != 0 && arm() != kOff) [[unlikely]]
+    release_due_sends();
   const ExtendedCq* known = extended_cqs.find(cq);
   const int result = known != nullptr ? known->start_poll(cq, attributes) : cq->start_poll(cq, attributes);
   if (result == 0) count_current(cq);

@@ -117,6 +117,10 @@ int take_destroy_error() {
   return std::exchange(orders.destroy_error, 0);
 }
 
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr*) {
+  return new ibv_td{context};
+}
+
 void put_before(const char* provider, ibv_context_ops* ops) {
   void* library = dlopen(provider, RTLD_NOW | RTLD_LOCAL);
   auto* put = library != nullptr
@@ -133,6 +137,7 @@ ibv_context* open(ibv_device* device) {
   context->create_qp_ex = create_qp_ex;
   context->open_qp = open_qp;
   context->create_cq_ex = create_cq_ex;
+  context->alloc_td = alloc_td;
   context->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   context->context.device = device;
   fill_data_ops(&context->context.ops, is_second(&context->context));

@@ -161,6 +161,17 @@ void hold_until(const std::string& what) {
 void never_held(const std::string& what) {
   Scene scene;
   ibv_qp* qp = scene.pair.a;
+  if (what == "thread domain") {
+    ibv_td_init_attr attributes{};
+    ibv_alloc_td(scene.device.context, &attributes);
+  }
+  if (what == "extended") {
+    ibv_qp_init_attr_ex creation = extended_creation(scene.device);
+    qp = ibv_create_qp_ex(scene.device.context, &creation);
+    ibv_qp_to_qp_ex(qp);
+    connect(qp, scene.pair.b->qp_num);
+    prove(qp);
+  }
   if (what == "armed") ibv_req_notify_cq(qp->send_cq, 0);
   if (what == "thread that does not poll") {
     write_byte(qp, 3, 3);

@@ -44,10 +44,14 @@ std::vector<orrery_plan_entry> from_port(uint16_t port) {
   return {entry};
 }
 
-std::string run_timing(const std::vector<std::string>& arguments, const FakeAgentOptions& options) {
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+std::string run_timing(std::vector<std::string> arguments, const FakeAgentOptions& options,
+                       Environment environment = {}) {
   const std::string socket = scratch_socket_path();
   FakeAgent agent(socket, options);
-  const ProgramResult result = run_attached_probe(agent, socket, arguments);
+  arguments.insert(arguments.begin(), probe_path());
+  const ProgramResult result = AttachedProbe(agent, socket, arguments, std::move(environment)).finish();
   INFO(result.err);
   CHECK(result.status == 0);
   return result.out;
@@ -121,7 +125,18 @@ TEST_CASE("sends of programs that sleep or do not poll, and what carries no data
   CHECK(run_timing({"never", "thread that does not poll"}, options) == "thread that does not poll: arrived 1\n");
   CHECK(run_timing({"never", "no data"}, options) == "no data: completions 1\n");
   CHECK(run_timing({"never", "clear to send"}, options) == "clear to send: arrived 1\nclear to send: arrived 1\n");
+  CHECK(run_timing({"never", "thread domain"}, options) == "thread domain: arrived 1\n");
+  CHECK(run_timing({"never", "extended"}, options) == "extended: arrived 1\n");
   CHECK(run_timing({"never", ""}, options) == ": arrived 0\n");  // the same, but nothing speaks against it
+}
+
+TEST_CASE("what is held, and in how much memory, can be chosen") {
+  const FakeAgentOptions options = released_after(60'000 * kMillisecond);
+  CHECK(run_timing({"never", ""}, options, {{"ORRERY_DEFER_KIB", "0"}}) == ": arrived 1\n");
+  CHECK(run_timing({"never", ""}, options, {{"ORRERY_DEFER_KIB", "8"}}) == ": arrived 0\n");
+  CHECK(run_timing({"never", ""}, options, {{"MLX5_SINGLE_THREADED", "1"}}) == ": arrived 1\n");
+  CHECK(run_timing({"never", "clear to send"}, options, {{"ORRERY_DEFER_CTS", "1"}}) ==
+        "clear to send: arrived 1\nclear to send: arrived 0\n");
 }
 
 TEST_CASE("a held send is posted by a poll, and not before its time") {
@@ -155,7 +170,7 @@ struct Moved {
 };
 
 // Runs `move HOW` with the plan's port 50000, then 51000.
-Moved move(const char* how, const char* provider, std::vector<std::pair<std::string, std::string>> environment = {}) {
+Moved move(const char* how, const char* provider, Environment environment = {}) {
   const std::string socket = scratch_socket_path();
   FakeAgentOptions options;
   options.plan = from_port(50000);
