@@ -35,7 +35,7 @@ struct HeldSends {
 
   // Who posts, and whether that thread polls while it waits; see polls_while_waiting().
   const void* thread;
-  uint32_t empty_polls;
+  uint32_t empty_polls, full_polls;
   uint32_t posts_by_thread;
 
   SendTally posting;  // what the program's own chain adds that is being posted
@@ -220,19 +220,23 @@ void note_poster(HeldSends& held) {
   if (held.thread != &thread_state) {
     __atomic_store_n(&held.thread, static_cast<const void*>(&thread_state), __ATOMIC_RELAXED);
     held.empty_polls = thread_state.empty_polls;
+    held.full_polls = thread_state.full_polls;
+    held.may_hold = false;
     held.posts_by_thread = 0;
   }
   ++held.posts_by_thread;
 }
 
-// What is held goes with the next post or poll, so only a thread that polls may be made to wait: one that has polled in
-// vain since the last burst. A program that waits in another way (for the peer's write to change its memory, for a
-// message on a socket) might never poll again before the peer has what we hold.
+// What is held goes with the next post or poll, so only a thread that polls may be made to wait: one that, when it last
+// polled between two bursts, polled in vain, too. A program that waits in another way (for the peer's write to change
+// its memory, for a message on a socket) and then takes its completions might never poll again before the peer has what
+// we hold.
 bool polls_while_waiting(HeldSends& held) {
-  const uint32_t polls = thread_state.empty_polls;
-  const bool polled = polls != held.empty_polls;
-  held.empty_polls = polls;
-  return polled;
+  const uint32_t empty = thread_state.empty_polls, full = thread_state.full_polls;
+  const bool in_vain = empty != held.empty_polls, at_all = in_vain || full != held.full_polls;
+  held.empty_polls = empty;
+  held.full_polls = full;
+  return at_all ? in_vain : held.may_hold;
 }
 
 SendSchedule begin_burst(Qp& qp, HeldSends& held, uint64_t now) {

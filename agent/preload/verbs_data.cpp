@@ -126,6 +126,7 @@ void tally_completion(const ibv_wc& completion, CompletionTally* tally) {
 
 // Completions of one queue pair come in runs.
 __attribute__((noinline)) void count_polled(const ibv_context* context, const ibv_wc* completions, int count) {
+  ++thread_state.full_polls;
   for (int i = 0; i < count;) {
     const uint32_t qpn = completions[i].qp_num;
     CompletionTally tally{};

@@ -173,12 +173,13 @@ void never_held(const std::string& what) {
     prove(qp);
   }
   if (what == "armed") ibv_req_notify_cq(qp->send_cq, 0);
-  if (what == "thread that does not poll") {
-    write_byte(qp, 3, 3);
-    usleep(1000);
-    write_byte(qp, 3, 3);  // this burst has used up what the thread has proved
-    usleep(1000);
-  }
+  if (what == "thread that polls for what is there")
+    for (int i = 0; i < 2; ++i) {
+      ibv_wc completion{};
+      write_byte(qp, 3, 3);
+      ibv_poll_cq(qp->send_cq, 1, &completion);
+      usleep(1000);
+    }
   if (what == "no data") {
     collective();
     post(qp, IBV_WR_RDMA_WRITE, 0);
@@ -201,7 +202,10 @@ void never_held(const std::string& what) {
     return;
   }
   collective();
-  write_byte(qp, 1, 11);
+  if (what == "thread that never polled")
+    std::thread([qp] { write_byte(qp, 1, 11); }).join();
+  else
+    write_byte(qp, 1, 11);
   std::printf("%s: arrived %d\n", what.c_str(), arrived(1, 11));
 }
 
