@@ -108,7 +108,21 @@ TEST_CASE("setup steps run once and in no round") {
   const Traffic traffic = built(job);
   CHECK(traffic.rounds.size() == 3);
   CHECK(run(traffic, leaf_spine(1, 1, 4))[0].begin > kPerMs);
-  CHECK(transfers_of(job) == traffic.transfers.size());
+}
+
+TEST_CASE("the tasks of a job are announced before it is built, and no fewer than it takes") {
+  Job job = training({0, 1, 2, 3, 4, 5, 6, 7});
+  job.options.round_width = GENERATE(1u, 3u);
+  const auto op = GENERATE(Op::kAllReduce, Op::kAllToAll, Op::kBroadcast, Op::kSendRecv);
+  job.steps.push_back({.collective = Collective{.op = op, .bytes = 4'000}, .group = {4, 2}, .overlapped = true});
+  const size_t tasks = built(job).tasks.size();
+  CAPTURE(name_of(op), tasks);
+  CHECK(tasks_of(job) >= tasks);
+  CHECK(tasks_of(job) <= 2 * tasks);
+  job.iterations = UINT32_MAX;
+  job.hosts.assign(100'000, 0);
+  job.steps.assign(1'000, {.collective = Collective{.op = Op::kAllToAll, .bytes = 1}});
+  CHECK(tasks_of(job) == 1'000'000'000'000'000);
 }
 
 TEST_CASE("many jobs share one traffic, and a job with a mistake leaves none of itself") {

@@ -63,8 +63,17 @@ bool hosts_have_equal_ranks(const std::vector<uint32_t>& hosts) {
   return std::all_of(ranks.begin(), ranks.end(), [&](const auto& r) { return r.second == ranks.begin()->second; });
 }
 
-Status check_shape(const Collective& collective, const std::vector<uint32_t>& hosts) {
-  const auto ranks = static_cast<uint32_t>(hosts.size());
+uint32_t ring_steps(const Collective& collective, uint32_t ranks) {
+  return collective.op == Op::kAllReduce ? 2 * (ranks - 1) : ranks - 1;
+}
+
+uint32_t limited(uint32_t steps, uint32_t limit) {
+  return limit == 0 ? steps : std::min(steps, limit);
+}
+
+}  // namespace
+
+Status check(const Collective& collective, uint32_t ranks) {
   if (!has(collective.op, algorithm_for(collective))) {
     std::string others;
     for (size_t i = 1; i < kAlgorithms.size(); ++i)
@@ -81,20 +90,8 @@ Status check_shape(const Collective& collective, const std::vector<uint32_t>& ho
   if (algorithm_for(collective) == Algorithm::kHalvingDoubling && collective.op != Op::kAllReduce &&
       !std::has_single_bit(ranks))
     return refuse(collective, fmt::format("{} ranks are no power of two; take ring or pat", ranks));
-  if (algorithm_for(collective) == Algorithm::kHierarchical && !hosts_have_equal_ranks(hosts))
-    return refuse(collective, "hosts have different numbers of ranks; take pairwise");
   return {};
 }
-
-uint32_t ring_steps(const Collective& collective, uint32_t ranks) {
-  return collective.op == Op::kAllReduce ? 2 * (ranks - 1) : ranks - 1;
-}
-
-uint32_t limited(uint32_t steps, uint32_t limit) {
-  return limit == 0 ? steps : std::min(steps, limit);
-}
-
-}  // namespace
 
 std::string_view name_of(Op op) {
   return kOps[static_cast<size_t>(op)];
@@ -168,7 +165,9 @@ Communicator::Communicator(Traffic& traffic, uint32_t job, std::vector<uint32_t>
 Result<std::vector<uint32_t>> Communicator::add(const Collective& collective, const std::vector<uint32_t>& ready) {
   if (ready.size() != hosts_.size())
     return refuse(collective, fmt::format("{} ready tasks for {} ranks", ready.size(), hosts_.size()));
-  ORRERY_TRY(check_shape(collective, hosts_));
+  ORRERY_TRY(check(collective, ranks()));
+  if (algorithm_for(collective) == Algorithm::kHierarchical && !hosts_have_equal_ranks(hosts_))
+    return refuse(collective, "hosts have different numbers of ranks; take pairwise");
   if (ranks() < 2) return ready;
   Weaver weaver(*this, collective, ready);
   switch (algorithm_for(collective)) {

@@ -66,6 +66,9 @@ struct CommunicatorOptions {
 // What kDefault stands for; else what the collective says.
 Algorithm algorithm_for(const Collective& collective);
 
+// Whether so many ranks, one per host, can do it. Errors: kInvalidArgument says what they can.
+Status check(const Collective& collective, uint32_t ranks);
+
 // Most transfers that a collective of so many ranks can take; fewer when ranks share hosts.
 uint64_t transfers_of(const Collective& collective, uint32_t ranks, const CommunicatorOptions& options);
 // How many phases it takes at most.

@@ -250,23 +250,28 @@ Result<uint32_t> add_job(Traffic& traffic, const Job& job) {
   return number;
 }
 
-uint64_t transfers_of(const Job& job) {
+uint64_t tasks_of(const Job& job) {
+  // In floating point: what a hostile file asks for may not fit.
   const auto sum = [&](const std::vector<JobStep>& steps) {
-    uint64_t transfers = 0;
+    const double ranks = job.ranks();
+    double tasks = ranks;  // the ends of the steps
     for (const JobStep& step : steps) {
+      if (step.compute != 0) tasks += ranks;
       if (!step.collective) continue;
       const uint32_t size = std::max(1u, resolved(job, step.group).size);
-      transfers += job.ranks() / size * transfers_of(*step.collective, size, job.options);
+      const double width = step.collective->op == Op::kAllToAll && job.options.round_width > 1 ? size : 2;
+      tasks += ranks * width + ranks / size * static_cast<double>(transfers_of(*step.collective, size, job.options));
     }
-    return transfers;
+    return tasks;
   };
-  return sum(job.setup) + sum(job.steps) * job.iterations;
+  constexpr double kMost = 1e15;
+  return static_cast<uint64_t>(std::min(kMost, job.ranks() + sum(job.setup) + sum(job.steps) * job.iterations));
 }
 
-uint64_t memory_of(uint64_t transfers) {
-  // Transfer, task, two or three edges; then message, step, successors and their state in the engine.
-  constexpr uint64_t kBytesPerTransfer = 400;
-  return transfers * kBytesPerTransfer;
+uint64_t memory_of(uint64_t tasks) {
+  // Task, transfer, two or three edges; then message, step, successors and their state in the engine.
+  constexpr uint64_t kBytesPerTask = 400;
+  return tasks * kBytesPerTask;
 }
 
 std::string_view name_of(Placement placement) {

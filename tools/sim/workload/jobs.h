@@ -50,9 +50,10 @@ struct Job {
 // kInvalidArgument names the job and the step; `traffic` is unchanged then.
 Result<uint32_t> add_job(Traffic& traffic, const Job& job);
 
-// Transfers that the job will take at most, and the memory of a run with as many: to be asked before add_job().
-uint64_t transfers_of(const Job& job);
-uint64_t memory_of(uint64_t transfers);
+// Sends and computations that the job will take at most, and the memory of a run with as many: to be asked before
+// add_job(), whatever a file claims.
+uint64_t tasks_of(const Job& job);
+uint64_t memory_of(uint64_t tasks);
 
 enum class Placement : uint8_t {
   kContiguous,  // leaf by leaf

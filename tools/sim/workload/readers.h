@@ -1,5 +1,5 @@
 // Readers of other tools' files. Each takes real files as they are, or says which line (byte offset, for binary files)
-// it cannot take, why, and what to do. All are bounded: a file may have kMaxInputBytes, and a workload the transfers
+// it cannot take, why, and what to do. All are bounded: a file may have kMaxInputBytes, and a workload the tasks
 // that ReadOptions allows, whatever the file claims.
 #pragma once
 
@@ -35,7 +35,7 @@ struct ReadOptions {
   uint64_t seed = 1;
   std::optional<Op> op;  // nccl-tests: which program it was, where the output leaves it open
   CommunicatorOptions communicators;
-  uint64_t max_transfers = 20'000'000;
+  uint64_t max_tasks = 20'000'000;  // of all jobs: see tasks_of()
 };
 
 // One file, or for kChakra one per rank in rank order. `name` is for messages.

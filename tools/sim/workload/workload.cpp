@@ -4,10 +4,10 @@
 
 namespace orrery::sim {
 
-uint64_t transfers_of(const Workload& workload) {
-  uint64_t transfers = workload.fixed.transfers.size();
-  for (const Job& job : workload.jobs) transfers += transfers_of(job);
-  return transfers;
+uint64_t tasks_of(const Workload& workload) {
+  uint64_t tasks = workload.fixed.tasks.size();
+  for (const Job& job : workload.jobs) tasks += tasks_of(job);
+  return tasks;
 }
 
 Result<Traffic> traffic_of(const Workload& workload, const std::vector<uint32_t>& host_of) {

@@ -1,0 +1,138 @@
+#include "tools/sim/scenario/scenario.h"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tests/unit/sim/workload_samples.h"
+
+namespace orrery::sim {
+namespace {
+
+constexpr uint64_t kPlenty = uint64_t{1} << 32;
+
+std::string refusal(const std::string& yaml) {
+  const auto scenario = parse_scenario(yaml, "s.yaml");
+  return scenario ? "taken" : scenario.error().message;
+}
+
+std::string replaced(const std::string& from, const std::string& to) {
+  std::string text = samples::kScenario;
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("a scenario says what runs, where and how") {
+  const Scenario scenario = parse_scenario(samples::kScenario, "s.yaml").value();
+  CHECK(scenario.schemes.size() == 2);
+  CHECK(scenario.seeds == std::vector<uint64_t>{1, 2});
+  CHECK(scenario.placement == Placement::kFragmented);
+  CHECK(scenario.packet.threads == 2);
+  CHECK(scenario.packet.ecn.kmin_bytes == 100'000);
+  CHECK_FALSE(scenario.packet.dcqcn.enabled);
+  CHECK(scenario.packet.transport.ack_every == 4);
+  CHECK(scenario.clock_error == 100 * kPerNs);
+  REQUIRE(scenario.jobs.size() == 2);
+  CHECK(scenario.jobs[0].job.steps[0].overlapped);
+  CHECK(scenario.jobs[0].job.steps[1].group == Group{4, 2});
+
+  const fabric::Graph graph = graph_of(scenario).value();
+  const Traffic traffic = traffic_of(scenario, graph, kPlenty).value();
+  REQUIRE(check(traffic, 8));
+  CHECK(traffic.jobs == std::vector<std::string>{"train", "pinned"});
+  CHECK(traffic.rounds.size() == 3);
+  std::set<uint32_t> train, pinned;
+  for (const Flow& flow : traffic.flows) (flow.job == 0 ? train : pinned).insert(flow.src);
+  CHECK(pinned == std::set<uint32_t>{0, 1});
+  CHECK(train == std::set<uint32_t>{2, 3, 4, 5});  // fragmented: by turns from both leaves, without the named ones
+
+  const PacketConfig config = packet_config(scenario, graph, Scheme::kSpray, 9).value();
+  CHECK(config.seed == 9);
+  CHECK(config.transport.recovery == Recovery::kSelectiveRepeat);
+  REQUIRE(config.faults.size() == 2);
+  CHECK(config.faults[1].link == graph.link(config.faults[0].link).reverse);
+  CHECK(packet_config(scenario, graph, Scheme::kEcmp, 9).value().transport.recovery == Recovery::kGoBackN);
+
+  const auto errors = clock_errors(scenario, graph, 1);
+  REQUIRE(errors.size() == 8);
+  for (const int64_t error : errors) CHECK(std::abs(error) <= 100'000);
+  CHECK(errors == clock_errors(scenario, graph, 1));
+  CHECK(errors != clock_errors(scenario, graph, 2));
+}
+
+TEST_CASE("every mistake of a scenario is reported at once, with line and key") {
+  const std::string message = refusal(R"(topology: {leaf_spine: {leavs: 2}}
+schemes: [ecmp, orrey]
+seeds: 0
+jobs:
+  - name: a
+    hosts: many
+    steps:
+      - {op: all_redcue, bytes: 10}
+      - {op: all_to_all, algorithm: ring, bytes: 10}
+      - {bytes: 10}
+      - {}
+  - hosts: 6
+    jitter: 3
+    steps: [{op: all_gather, bytes: 8, group: {size: 4}}, {op: all_gather, algorithm: halving_doubling, bytes: 8}]
+engine: {kind: packt, ecn: {kmin_bytes: 5, kmax_bytes: 4}, transport: {payload_bytes: 70000}}
+faults: [{link: leaf1}]
+clock_error: 5
+)");
+  CAPTURE(message);
+  for (const char* part :
+       {"s.yaml:1: topology.leaf_spine: unknown key 'leavs'", "did you mean 'leaves'?",
+        "s.yaml:2: schemes: 'orrey' is unknown", "s.yaml:3: seeds: '0' is out of range; give 1 to 10000",
+        "s.yaml:6: jobs[0].hosts: 'many' is not a whole number",
+        "s.yaml:8: jobs[0].steps[0].op: 'all_redcue' is unknown", "did you mean 'all_reduce'?",
+        "s.yaml:10: jobs[0].steps[2].op: is missing", "s.yaml:11: jobs[0].steps[3]: does nothing",
+        "s.yaml:13: jobs[1].jitter: '3' is out of range; give 0 to 1",
+        "s.yaml:14: jobs[1].steps[0].group: groups of 4 ranks, 1 apart, do not divide the 6 ranks",
+        "s.yaml:14: jobs[1].steps[1]: all_gather by halving_doubling: 6 ranks are no power of two",
+        "s.yaml:15: engine.kind: 'packt' is unknown", "s.yaml:15: engine.ecn.kmin_bytes: 5 is above kmax_bytes 4",
+        "s.yaml:15: engine.transport.payload_bytes: '70000' is out of range", "s.yaml:16: faults[0].at_us: is missing",
+        "s.yaml:17: unknown key 'clock_error'"})
+    CHECK(message.find(part) != std::string::npos);
+}
+
+TEST_CASE("a scenario that contradicts its fabric is refused when they meet") {
+  const auto meets = [](const std::string& yaml) {
+    const Scenario scenario = parse_scenario(yaml, "s.yaml").value();
+    const fabric::Graph graph = graph_of(scenario).value();
+    if (const auto traffic = traffic_of(scenario, graph, kPlenty); !traffic) return traffic.error().message;
+    const auto config = packet_config(scenario, graph, Scheme::kEcmp, 1);
+    return config ? std::string("taken") : config.error().message;
+  };
+  CHECK(meets(samples::kScenario) == "taken");
+  CHECK(meets(replaced("[h1,", "[h99,")).find("s.yaml: the fabric has no host 'h99'") == 0);
+  CHECK(meets(replaced("hosts: 4", "hosts: 7")).find("s.yaml: the jobs need more hosts than the 8") == 0);
+  CHECK(meets(replaced("leaf1:p5", "leaf7:p5")).find("s.yaml: faults: the fabric has no port 'leaf7:p5'") == 0);
+  CHECK(meets(replaced("\"h2:eth0\"", "h1:eth0")).find("taken") == std::string::npos);
+}
+
+TEST_CASE("a scenario that needs more memory than there is says so before it takes it") {
+  const Scenario scenario = parse_scenario(replaced("iterations: 2", "iterations: 1000000"), "s.yaml").value();
+  const fabric::Graph graph = graph_of(scenario).value();
+  const std::string message = traffic_of(scenario, graph, kPlenty).error().message;
+  CHECK(message.find("s.yaml: needs ") == 0);
+  CHECK(message.find("have 4.0 GiB: take fewer rounds") != std::string::npos);
+}
+
+TEST_CASE("what a scenario needs is asked for") {
+  CHECK(refusal("").find("is empty") != std::string::npos);
+  CHECK(refusal("seeds: 1\n").find("topology: is missing") != std::string::npos);
+  CHECK(refusal("seeds: 1\n").find("nothing to run; give jobs or a workload file") != std::string::npos);
+  CHECK(refusal(replaced("topology: {", "topology: {file: x, ")).find("give one of file and leaf_spine") !=
+        std::string::npos);
+  CHECK(refusal("topology: {file: t}\nworkload: {file: w}\n").find("workload.format: is missing") != std::string::npos);
+  CHECK(refusal("topology: {file: t}\nworkload: {file: w, format: chakra, ranks: 4}\n") == "taken");
+}
+
+TEST_CASE("rounds replace the iterations of every job") {
+  const Scenario scenario = parse_scenario(samples::kScenario + "rounds: 5\n", "s.yaml").value();
+  for (const ScenarioJob& job : scenario.jobs) CHECK(job.job.iterations == 5);
+}
+
+}  // namespace orrery::sim

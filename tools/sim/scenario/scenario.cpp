@@ -1,0 +1,171 @@
+#include "tools/sim/scenario/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "common/base/nearest_name.h"
+#include "controller/fabric/mistakes.h"
+
+namespace orrery::sim {
+namespace {
+
+Error refuse(const Scenario& scenario, const std::string& what, ErrorCode code = ErrorCode::kInvalidArgument) {
+  return Error{code, fmt::format("{}: {}", scenario.file, what)};
+}
+
+std::string beside(const Scenario& scenario, const std::string& file) {
+  return (std::filesystem::path(scenario.file).parent_path() / file).string();
+}
+
+// Hands hosts out: named ones first, then in the order of the placement.
+class Hosts {
+ public:
+  Hosts(const Scenario& scenario, const fabric::Graph& graph) : scenario_(scenario), graph_(graph) {}
+
+  Status take_named() {
+    taken_.assign(graph_.nics().size(), false);
+    by_name();
+    for (const ScenarioJob& job : scenario_.jobs) {
+      std::vector<uint32_t>& hosts = named_.emplace_back();
+      for (const std::string& name : job.host_names) {
+        ORRERY_ASSIGN(const uint32_t host, find(name));
+        hosts.push_back(host);
+        taken_[host] = true;
+      }
+    }
+    const auto all = static_cast<uint32_t>(graph_.nics().size());
+    ORRERY_ASSIGN(auto order, place(graph_, {all}, scenario_.placement, scenario_.placement_seed));
+    order_ = std::move(order[0]);
+    return {};
+  }
+  const std::vector<uint32_t>& named(size_t job) const { return named_[job]; }
+
+  Result<std::vector<uint32_t>> take(uint32_t count) {
+    std::vector<uint32_t> hosts;
+    for (; hosts.size() < count && next_ < order_.size(); ++next_)
+      if (!taken_[order_[next_]]) hosts.push_back(order_[next_]);
+    if (hosts.size() == count) return hosts;
+    return refuse(scenario_,
+                  fmt::format("the jobs need more hosts than the {} of the fabric; take a larger one or fewer hosts",
+                              order_.size()),
+                  ErrorCode::kExhausted);
+  }
+
+ private:
+  void by_name() {
+    for (uint32_t i = 0; i < graph_.nics().size(); ++i) {
+      const fabric::Nic& nic = graph_.nics()[i];
+      const std::string& host = graph_.node(nic.host).name;
+      nics_[host].push_back(i);
+      nics_[host + ":" + nic.name].push_back(i);
+    }
+  }
+
+  Result<uint32_t> find(const std::string& name) const {
+    const auto found = nics_.find(name);
+    if (found != nics_.end() && found->second.size() == 1) return found->second[0];
+    if (found != nics_.end())
+      return refuse(scenario_, fmt::format("host {} has {} NICs; name one, such as {}:{}", name, found->second.size(),
+                                           name, graph_.nics()[found->second[0]].name));
+    std::vector<std::string_view> names;
+    for (const auto& [known, nics] : nics_) names.push_back(known);
+    return refuse(scenario_, fmt::format("the fabric has no host {}{}", fabric::quoted(name),
+                                         did_you_mean(std::string_view(name).substr(0, 64), names)));
+  }
+
+  const Scenario& scenario_;
+  const fabric::Graph& graph_;
+  std::map<std::string, std::vector<uint32_t>> nics_;  // by host, and by host:nic
+  std::vector<bool> taken_;
+  std::vector<std::vector<uint32_t>> named_;
+  std::vector<uint32_t> order_;
+  size_t next_ = 0;
+};
+
+std::string gib(uint64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1u << 30));
+}
+
+}  // namespace
+
+Result<fabric::Graph> graph_of(const Scenario& scenario) {
+  if (scenario.leaf_spine) {
+    auto generated = fabric::generate_leaf_spine(*scenario.leaf_spine);
+    if (!generated) return refuse(scenario, "topology.leaf_spine: " + generated.error().message);
+    return fabric::Graph::build(*generated);
+  }
+  ORRERY_ASSIGN(const fabric::Topology topology, fabric::load_topology(beside(scenario, scenario.topology_file)));
+  return fabric::Graph::build(topology);
+}
+
+Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph, uint64_t memory_limit_bytes) {
+  Hosts hosts(scenario, graph);
+  ORRERY_TRY(hosts.take_named());
+  std::vector<Job> jobs;
+  uint64_t tasks = 0;
+  for (size_t i = 0; i < scenario.jobs.size(); ++i) {
+    Job& job = jobs.emplace_back(scenario.jobs[i].job);
+    job.hosts = hosts.named(i);
+    if (job.hosts.empty()) {
+      ORRERY_ASSIGN(job.hosts, hosts.take(scenario.jobs[i].host_count));
+    }
+    tasks += tasks_of(job);
+  }
+  Workload workload;
+  std::vector<uint32_t> host_of;
+  if (scenario.workload) {
+    ReadOptions options = scenario.workload->options;
+    options.max_tasks = memory_limit_bytes / memory_of(1);
+    ORRERY_ASSIGN(workload,
+                  load_workload(scenario.workload->format, beside(scenario, scenario.workload->file), options));
+    ORRERY_ASSIGN(host_of, hosts.take(workload.hosts));
+    tasks += tasks_of(workload);
+  }
+  if (memory_of(tasks) > memory_limit_bytes)
+    return refuse(scenario,
+                  fmt::format("needs {} for {} sends and computations, have {}: take fewer rounds, or max_steps to "
+                              "merge the steps of rings",
+                              gib(memory_of(tasks)), tasks, gib(memory_limit_bytes)),
+                  ErrorCode::kExhausted);
+  ORRERY_ASSIGN(Traffic traffic, traffic_of(workload, host_of));
+  for (const Job& job : jobs)
+    if (const auto added = add_job(traffic, job); !added) return refuse(scenario, added.error().message);
+  return traffic;
+}
+
+Result<PacketConfig> packet_config(const Scenario& scenario, const fabric::Graph& graph, Scheme scheme, uint64_t seed) {
+  PacketConfig config = scenario.packet;
+  config.seed = seed;
+  if (reorders(scheme)) {
+    constexpr uint32_t kTolerated = 1'000;  // packets: what a NIC for sprayed traffic keeps account of
+    config.transport.recovery = Recovery::kSelectiveRepeat;
+    if (config.transport.reorder_packets == 0) config.transport.reorder_packets = kTolerated;
+  }
+  for (const ScenarioFault& fault : scenario.faults) {
+    const auto link = graph.find_link(fault.link);
+    if (!link)
+      return refuse(scenario, fmt::format("faults: the fabric has no port {}; write NODE:PORT, such as leaf1:p5",
+                                          fabric::quoted(fault.link)));
+    config.faults.push_back({fault.at, *link, fault.up});
+    config.faults.push_back({fault.at, graph.link(*link).reverse, fault.up});
+  }
+  std::stable_sort(config.faults.begin(), config.faults.end(),
+                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  return config;
+}
+
+std::vector<int64_t> clock_errors(const Scenario& scenario, const fabric::Graph& graph, uint64_t seed) {
+  std::vector<int64_t> errors;
+  if (scenario.clock_error == 0) return errors;
+  std::mt19937_64 random(seed);
+  const auto most = static_cast<int64_t>(scenario.clock_error);
+  for (size_t i = 0; i < graph.nics().size(); ++i)
+    errors.push_back(static_cast<int64_t>(random() % (2 * scenario.clock_error + 1)) - most);
+  return errors;
+}
+
+}  // namespace orrery::sim

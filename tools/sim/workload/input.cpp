@@ -1,0 +1,74 @@
+#include "tools/sim/workload/input.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+
+#include "common/base/unique_fd.h"
+#include "controller/fabric/mistakes.h"
+
+namespace orrery::sim {
+
+Result<std::string> read_file(const std::string& path, size_t limit, std::string_view what) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) {
+    Error error = system_error(fmt::format("cannot read {} {}", what, path), errno);
+    if (errno == ENOENT) error.code = ErrorCode::kNotFound;
+    return error;
+  }
+  std::string text;
+  char chunk[65536];
+  for (;;) {
+    const ssize_t count = ::read(fd.get(), chunk, sizeof chunk);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return system_error(fmt::format("cannot read {} {}", what, path), errno);
+    if (count == 0) return text;
+    text.append(chunk, static_cast<size_t>(count));
+    if (text.size() > limit)
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: more than {} bytes; {} has no more: take a part of it", path, limit, what)};
+  }
+}
+
+Error line_error(std::string_view name, uint64_t line, std::string_view what) {
+  return Error{ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", name, line, what)};
+}
+
+Error byte_error(std::string_view name, uint64_t offset, std::string_view what) {
+  return Error{ErrorCode::kCorrupt, fmt::format("{}: byte {}: {}", name, offset, what)};
+}
+
+std::string shown(std::string_view text) {
+  return fabric::quoted(text);
+}
+
+std::string_view next_line(std::string_view text, size_t& position) {
+  const size_t end = std::min(text.find('\n', position), text.size());
+  std::string_view line = text.substr(position, end - position);
+  position = std::min(end + 1, text.size());
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return line;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t first = text.find_first_not_of(kSpace);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+bool parse_whole(std::string_view text, uint64_t& value) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && stop == text.data() + text.size();
+}
+
+bool parse_real(std::string_view text, double& value) {
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && stop == text.data() + text.size() && std::isfinite(value);
+}
+
+}  // namespace orrery::sim

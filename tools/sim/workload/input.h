@@ -1,0 +1,35 @@
+// Input of the readers: files of bounded size, and messages that name a place in one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+
+namespace orrery::sim {
+
+// At most `limit` bytes. Errors: kNotFound, kSystem; kInvalidArgument when the file has more. `what` for messages:
+// "the workload".
+Result<std::string> read_file(const std::string& path, size_t limit, std::string_view what);
+
+// "NAME:LINE: what", kInvalidArgument; `line` counts from 1.
+Error line_error(std::string_view name, uint64_t line, std::string_view what);
+// "NAME: byte OFFSET: what", kCorrupt.
+Error byte_error(std::string_view name, uint64_t offset, std::string_view what);
+
+// Text fit for a message: short, without control characters, in quotes.
+std::string shown(std::string_view text);
+
+// The next line of `text` from `position` on, without its end; moves `position` behind it. Empty at the end, where
+// position == text.size().
+std::string_view next_line(std::string_view text, size_t& position);
+
+std::string_view trimmed(std::string_view text);
+
+// Digits only, all of it.
+bool parse_whole(std::string_view text, uint64_t& value);
+// Finite.
+bool parse_real(std::string_view text, double& value);
+
+}  // namespace orrery::sim
