@@ -46,7 +46,7 @@ TEST_CASE("a scenario says what runs, where and how") {
   std::set<uint32_t> train, pinned;
   for (const Flow& flow : traffic.flows) (flow.job == 0 ? train : pinned).insert(flow.src);
   CHECK(pinned == std::set<uint32_t>{0, 1});
-  CHECK(train == std::set<uint32_t>{2, 3, 4, 5});  // fragmented: by turns from both leaves, without the named ones
+  CHECK(train == std::set<uint32_t>{2, 4, 5, 6});  // fragmented: by turns from both leaves, without the named ones
 
   const PacketConfig config = packet_config(scenario, graph, Scheme::kSpray, 9).value();
   CHECK(config.seed == 9);
@@ -99,7 +99,10 @@ clock_error: 5
 
 TEST_CASE("a scenario that contradicts its fabric is refused when they meet") {
   const auto meets = [](const std::string& yaml) {
-    const Scenario scenario = parse_scenario(yaml, "s.yaml").value();
+    const auto read = parse_scenario(yaml, "s.yaml");
+    INFO((read ? "" : read.error().message));
+    REQUIRE(read);
+    const Scenario& scenario = *read;
     const fabric::Graph graph = graph_of(scenario).value();
     if (const auto traffic = traffic_of(scenario, graph, kPlenty); !traffic) return traffic.error().message;
     const auto config = packet_config(scenario, graph, Scheme::kEcmp, 1);
@@ -107,9 +110,10 @@ TEST_CASE("a scenario that contradicts its fabric is refused when they meet") {
   };
   CHECK(meets(samples::kScenario) == "taken");
   CHECK(meets(replaced("[h1,", "[h99,")).find("s.yaml: the fabric has no host 'h99'") == 0);
-  CHECK(meets(replaced("hosts: 4", "hosts: 7")).find("s.yaml: the jobs need more hosts than the 8") == 0);
+  CHECK(meets(replaced("hosts: 4", "hosts: 8")).find("s.yaml: the jobs need more hosts than the 8") == 0);
   CHECK(meets(replaced("leaf1:p5", "leaf7:p5")).find("s.yaml: faults: the fabric has no port 'leaf7:p5'") == 0);
-  CHECK(meets(replaced("\"h2:eth0\"", "h1:eth0")).find("taken") == std::string::npos);
+  CHECK(meets(replaced("h2:eth0", "h1:eth0")) ==
+        "s.yaml: job pinned: host 'h1:eth0' stands there twice; use ranks_per_host");
 }
 
 TEST_CASE("a scenario that needs more memory than there is says so before it takes it") {

@@ -7,7 +7,7 @@ comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_
 CommType.broadcast,CommGroup.dp_group,4,1024,init,None,0,,None,None,None,1
 CommType.epoch_end,None,None,0,,None,None,,None,None,None,1
 CommType.all_gather,CommGroup.tp_group,2,65536,forward,None,None,,None,None,None,1
-CommType.computation,None,None,"(1, 2)",forward,None,None,,25000,None,None,1
+CommType.computation,None,None,((2048, 1), (1)),forward,None,None,,25000,None,None,1
 CommType.reduce_scatter,CommGroup.dp_group,4,1048576,backward,None,None,,None,None,None,2
 CommType.barrier,CommGroup.all,8,0,step,None,None,,None,None,None,1
 CommType.epoch_end,None,None,0,,None,None,,None,None,None,1

@@ -33,6 +33,9 @@ class Hosts {
       std::vector<uint32_t>& hosts = named_.emplace_back();
       for (const std::string& name : job.host_names) {
         ORRERY_ASSIGN(const uint32_t host, find(name));
+        if (std::find(hosts.begin(), hosts.end(), host) != hosts.end())
+          return refuse(scenario_, fmt::format("job {}: host {} stands there twice; use ranks_per_host", job.job.name,
+                                               fabric::quoted(name)));
         hosts.push_back(host);
         taken_[host] = true;
       }

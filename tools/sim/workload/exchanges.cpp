@@ -63,7 +63,8 @@ struct Rounds {
   uint32_t channel;
   std::function<uint64_t(uint32_t from, uint32_t to)> bytes;
 
-  void run(const std::vector<std::vector<uint32_t>>& groups, uint32_t first_phase, std::vector<Event>& last) {
+  void run(const std::vector<std::vector<uint32_t>>& groups, uint32_t first_phase,
+           std::vector<std::vector<Event>>& last) {
     const uint32_t width = std::max(1u, weaver.options().round_width);
     const auto members = static_cast<uint32_t>(groups[0].size());
     for (uint32_t first = 1; first < members; first += width) {
@@ -73,15 +74,23 @@ struct Rounds {
           for (uint32_t i = 0; i < members; ++i) {
             const uint32_t from = group[i], to = group[(i + round) % members];
             const Sent sent =
-                weaver.send(from, to, bytes(from, to), channel, first_phase + (first - 1) / width, {last[from]});
+                weaver.send(from, to, bytes(from, to), channel, first_phase + (first - 1) / width, last[from]);
             events[from].push_back(sent.released);
             events[to].push_back(sent.arrived);
           }
       for (const auto& group : groups)
-        for (const uint32_t rank : group) last[rank] = weaver.join(rank, events[rank]);
+        for (const uint32_t rank : group) {
+          if (width > 1) events[rank] = {weaver.join(rank, events[rank])};
+          last[rank].swap(events[rank]);
+        }
     }
   }
 };
+
+void finish_all(Weaver& weaver, const std::vector<std::vector<Event>>& last) {
+  for (uint32_t rank = 0; rank < weaver.ranks(); ++rank)
+    for (const Event& event : last[rank]) weaver.finish(rank, event);
+}
 
 std::vector<std::vector<uint32_t>> ranks_by_host(const Weaver& weaver) {
   std::map<uint32_t, size_t> group_of;
@@ -145,11 +154,11 @@ void weave_pairwise(Weaver& weaver) {
   std::vector<std::vector<uint32_t>> all(1);
   for (uint32_t rank = 0; rank < weaver.ranks(); ++rank) all[0].push_back(rank);
   for (uint32_t channel = 0; channel < weaver.options().channels; ++channel) {
-    std::vector<Event> last(weaver.ranks());
+    std::vector<std::vector<Event>> last(weaver.ranks());
     Rounds{weaver, channel,
            [&](uint32_t, uint32_t to) { return part_of(weaver.channel_bytes(channel), weaver.ranks(), to); }}
         .run(all, 0, last);
-    for (uint32_t rank = 0; rank < weaver.ranks(); ++rank) weaver.finish(rank, last[rank]);
+    finish_all(weaver, last);
   }
 }
 
@@ -164,12 +173,12 @@ void weave_hierarchical(Weaver& weaver) {
     std::vector<uint64_t> for_rail(rails.size());
     for (size_t i = 0; i < rails.size(); ++i)
       for (const uint32_t rank : rails[i]) for_rail[i] += part_of(bytes, weaver.ranks(), rank);
-    std::vector<Event> last(weaver.ranks());
+    std::vector<std::vector<Event>> last(weaver.ranks());
     Rounds{weaver, channel, [&](uint32_t, uint32_t to) { return for_rail[rail_of[to]]; }}.run(hosts, 0, last);
     const auto inside = static_cast<uint32_t>((rails.size() - 1 + width - 1) / width);
     Rounds{weaver, channel, [&](uint32_t, uint32_t to) { return part_of(bytes, weaver.ranks(), to) * rails.size(); }}
         .run(rails, inside, last);
-    for (uint32_t rank = 0; rank < weaver.ranks(); ++rank) weaver.finish(rank, last[rank]);
+    finish_all(weaver, last);
   }
 }
 

@@ -259,8 +259,11 @@ uint64_t tasks_of(const Job& job) {
       if (step.compute != 0) tasks += ranks;
       if (!step.collective) continue;
       const uint32_t size = std::max(1u, resolved(job, step.group).size);
-      const double width = step.collective->op == Op::kAllToAll && job.options.round_width > 1 ? size : 2;
-      tasks += ranks * width + ranks / size * static_cast<double>(transfers_of(*step.collective, size, job.options));
+      const double joins = step.collective->op == Op::kAllToAll && job.options.round_width > 1
+                               ? size * static_cast<double>(std::max(1u, job.options.channels))
+                               : 0;
+      tasks +=
+          ranks * (2 + joins) + ranks / size * static_cast<double>(transfers_of(*step.collective, size, job.options));
     }
     return tasks;
   };

@@ -74,13 +74,18 @@ class AicbReader {
     return {};
   }
 
+  // Shapes of computations are written with brackets, and the commas inside them are no ends of fields.
   static std::vector<std::string_view> split(std::string_view line) {
     std::vector<std::string_view> fields;
-    for (size_t start = 0; start <= line.size();) {
-      const size_t comma = std::min(line.find(',', start), line.size());
-      fields.push_back(trimmed(line.substr(start, comma - start)));
-      start = comma + 1;
+    size_t start = 0, depth = 0;
+    for (size_t i = 0; i < line.size(); ++i) {
+      if (line[i] == '(') ++depth;
+      if (line[i] == ')' && depth > 0) --depth;
+      if (line[i] != ',' || depth > 0) continue;
+      fields.push_back(trimmed(line.substr(start, i - start)));
+      start = i + 1;
     }
+    fields.push_back(trimmed(line.substr(start)));
     return fields;
   }
 
