@@ -25,7 +25,7 @@ class Chaos(unittest.TestCase):
         self.addCleanup(self.lab.down)
         self.lab.up(fabric)
         self.lab.start_orrery("ebpf")
-        self.counters = Counters(self.lab.name, fabric)
+        self.counters = Counters(self.lab.sites)
         self.addCleanup(self.counters.close)
         chosen = options.parse(["--bytes", "1M", "--rounds", "20"])
         self.workload = NcclWorkload(chosen, programs, placement.place("interleaved", fabric))

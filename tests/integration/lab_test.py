@@ -116,7 +116,7 @@ class LabUpAndDown(unittest.TestCase):
     def test_a_queue_is_finite_and_its_drops_are_counted(self):
         with Lab(self.name, Programs()) as lab:
             lab.up(self.fabric)
-            counters = Counters(lab.name, lab.topology)
+            counters = Counters(lab.sites)
             self.addCleanup(counters.close)
             before = counters.sent_bytes()["h1:eth0"]
             verdict = calibrate.calibrate(lab, seconds=1.0)

@@ -44,6 +44,11 @@ config::Table make_switch_table(SwitchConfig& config) {
            {.help = "Counters are written to this file as JSON every second and at the end; empty: nowhere."})
       .key("switch.keep_forwarding", config.keep_forwarding, false,
            {.help = "Leave the forwarding programs attached when told to stop."})
+      .key("switch.telemetry_ms", config.telemetry_ms, 200,
+           {.unit = "ms",
+            .low = 20,
+            .high = 1000,
+            .help = "How often a connected controller is told counters; links that change are told at once."})
       .key("controller.endpoint", config.controller_endpoint, "",
            {.help = "Where the controller takes switches: ipc://PATH or tcp://HOST:PORT; empty: none, plain ECMP."})
       .key("security.mode", config.security.mode, "plain",

@@ -16,6 +16,7 @@ struct SwitchConfig {
   int64_t hash_seed = -1;  // -1: the topology's
   std::string stats_file;
   bool keep_forwarding = false;
+  uint32_t telemetry_ms = 200;
   std::string controller_endpoint;  // "": plain ECMP, no controller
   msg::SecuritySettings security;
   std::string log_level;

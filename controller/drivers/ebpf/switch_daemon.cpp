@@ -22,7 +22,6 @@
 namespace orrery::drivers::ebpf {
 namespace {
 
-constexpr uint64_t kTelemetryNs = 200'000'000;
 constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kPurgeDelayNs = 50'000'000;  // packets that still look at a replaced rule set are long gone then
 constexpr size_t kMaxPendingEvents = 1024;
@@ -129,7 +128,7 @@ Status SwitchDaemon::make_fds() {
 }
 
 void SwitchDaemon::set_interval(bool connected) {
-  const uint64_t wanted = connected ? kTelemetryNs : kSecondNs;
+  const uint64_t wanted = connected ? telemetry_ns() : kSecondNs;
   if (std::exchange(interval_ns_, wanted) == wanted) return;
   itimerspec spec{};
   spec.it_interval = {.tv_sec = static_cast<time_t>(wanted / kSecondNs),
@@ -199,6 +198,7 @@ void SwitchDaemon::on_links() {
       events_.push_back({change.up ? msg::PathEvent::Kind::kPortUp : msg::PathEvent::Kind::kPortDown,
                          fmt::format("{}:{}", table_.switch_name, ports_.name(change.port)), tai_now_ns(), ""});
   }
+  if (!events_.empty()) on_timer();
 }
 
 void SwitchDaemon::rebind(uint8_t port) {
@@ -210,7 +210,7 @@ void SwitchDaemon::rebind(uint8_t port) {
 void SwitchDaemon::on_timer() {
   const uint64_t now = monotonic_now_ns();
   const bool second = now >= next_second_ns_;
-  if (second) next_second_ns_ = now + kSecondNs - kTelemetryNs / 2;
+  if (second) next_second_ns_ = now + kSecondNs - telemetry_ns() / 2;
   if (second && session_) session_->send_hello();
   const bool connected = session_ && session_->connected();
   set_interval(connected);

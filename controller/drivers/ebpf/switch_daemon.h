@@ -39,6 +39,7 @@ class SwitchDaemon {
   void write_stats(const SwitchStats& stats);
   void stop();
   void set_interval(bool connected);
+  uint64_t telemetry_ns() const { return config_.telemetry_ms * uint64_t{1'000'000}; }
 
   SwitchConfig config_;
   ForwardingTable table_;

@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import sys
+from dataclasses import replace
 
-from orrery_lab import calibrate, machine, preflight
+from orrery_lab import calibrate, machine, preflight, roce as roce_hosts
 from orrery_lab.cli import wanted_topology
 from orrery_lab.counters import Counters
 from orrery_lab.daemons import orreryctl_environment
@@ -13,16 +14,18 @@ from orrery_lab.errors import LabError
 from orrery_lab.lab import Lab
 from orrery_lab.programs import Programs
 
-from . import building, options as demo_options, placement, report, results, runs, table
+from . import building, in_vm, link_check, live_move, options as demo_options, placement, report, results, runs, table
 from .options import SCHEMES, TITLES
 from .progress import Progress
 from .watcher import PlanWatcher
 from .workload_nccl import NcclWorkload
+from .workload_roce import RoceWorkload
 from .workload_torch import TorchWorkload
 
 
 def main(argv=None):
     progress = Progress()
+    argv = sys.argv[1:] if argv is None else argv
     _interrupt_on(signal.SIGTERM, signal.SIGHUP)
     try:
         options = demo_options.parse(argv)
@@ -30,9 +33,10 @@ def main(argv=None):
             document = _read_results(options.redraw)
             _check_complete(document, options.redraw)
         else:
-            document = _measure(options, progress)
+            document = _measure(options, argv, progress)
         progress.clear()
-        print(table.render(document))
+        if not options.inside:
+            print(table.render(document))
         _write_outputs(options, document, progress)
         return 0 if all(run["verified"] for run in document["runs"].values()) else 1
     except LabError as error:
@@ -56,9 +60,16 @@ def _interrupt_on(*numbers):
         signal.signal(number, interrupt)
 
 
-def _measure(options, progress):
-    preflight.require_root()
+def _measure(options, argv, progress):
+    roce = options.transport == "roce"
+    if not roce or options.inside:
+        preflight.require_root()
     programs = Programs(options.build) if options.build else building.prepare(progress)
+    if roce and not options.inside:
+        progress.step("starting the virtual machine")
+        return in_vm.measure(argv, programs)
+    if roce:
+        roce_hosts.require_machine()
     preflight.require_machine()
     lab = Lab(options.name, programs, lambda text: progress.step(f"lab '{options.name}': {text}"))
     try:
@@ -80,30 +91,41 @@ def _clean_up(lab, options, progress):
 
 
 def _in_lab(lab, options, programs, progress):
-    wanted = wanted_topology(programs.program("orreryctl"), options).with_hash_seed(options.seeds[0])
-    lab.up(wanted)
+    wanted = wanted_topology(programs.program("orreryctl"), options, options.transport).with_hash_seed(options.seeds[0])
+    lab.up(wanted, options.transport)
     progress.step("measuring whether this machine sustains the links")
-    verdict = calibrate.calibrate(lab)
+    verdict = calibrate.calibrate(lab) if options.transport == "tcp" else link_check.check(lab, options, programs)
     progress.line(verdict.sentence())
     environment = orreryctl_environment(lab)
-    progress.line("live, in another terminal while Orrery runs:  " + " ".join(f"{k}={v}" for k, v in environment.items()) +
-                  f" {programs.program('orreryctl')} plan list   (or link list, watch, flow explain ID)")
-    counters = Counters(lab.name, lab.topology)
+    if not options.inside:
+        progress.line("live, in another terminal while Orrery runs:  " + " ".join(f"{k}={v}" for k, v in environment.items()) +
+                      f" {programs.program('orreryctl')} plan list   (or link list, watch, flow explain ID)")
+    counters = Counters(lab.sites)
     try:
         done = _all_runs(lab, counters, options, programs, progress)
+        move = _live_move(lab, counters, options, programs, progress) if options.transport == "roce" and options.driver != "dry-run" else None
     except LabError as error:
         folder = runs.keep_logs(lab)
         raise LabError(error.what, f"{error.cure + '; ' if error.cure else ''}all logs are kept in {folder}") from error
     finally:
         counters.close()
-    return results.build(options, lab.topology, _workload(options, programs, lab.topology, options.seeds[0]), done, machine.describe(), verdict)
+    return results.build(options, lab.topology, _workload(options, programs, lab.topology, options.seeds[0]), done, machine.describe(), verdict,
+                         move)
+
+
+def _live_move(lab, counters, options, programs, progress):
+    progress.step("live move: a link fails under a running job")
+    chosen = replace(options, rounds=live_move.ROUNDS)
+    move = live_move.watch(lab, counters, _workload(chosen, programs, lab.topology, options.seeds[-1]), options.driver, lambda: None)
+    progress.line(f"live move: {move.sentence()}")
+    return move.document()
 
 
 def _workload(options, programs, fabric, seed):
     hosts = placement.place(options.placement, fabric, seed)
     if options.workload == "torch":
         return TorchWorkload(options, programs, hosts)
-    return NcclWorkload(options, programs, hosts)
+    return (RoceWorkload if options.transport == "roce" else NcclWorkload)(options, programs, hosts)
 
 
 def _all_runs(lab, counters, options, programs, progress):
@@ -132,7 +154,7 @@ def _one_scheme(lab, counters, workload, scheme, seed, options, progress):
         return _launches(lab, counters, workload, scheme, seed, options, lambda: None, progress)
     lab.start_orrery(options.driver)
     try:
-        watcher = PlanWatcher(lab.programs.program("orreryctl"), {**os.environ, **orreryctl_environment(lab)})
+        watcher = PlanWatcher(lab.programs.program("orreryctl"), {**os.environ, **orreryctl_environment(lab)}, workload.ask_every_s)
         run = _launches(lab, counters, workload, scheme, seed, options, watcher, progress)
         health = watcher.ask("health")
         run.plan, run.plan_hits, run.plan_misses = watcher.plan, health.get("plan_hits", 0), health.get("plan_misses", 0)

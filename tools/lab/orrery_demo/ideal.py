@@ -7,6 +7,8 @@ set-up and the steps' latencies are left out: nothing real is faster, but for th
 
 TCP_IP_HEADER_BYTES = 52
 ETHERNET_HEADER_BYTES = 14
+ROCE_HEADER_BYTES = 58  # Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4; the first packet of a write has 16 more (RETH)
+RETH_BYTES = 16
 
 FACTORS = {
     "all-reduce": lambda n: 2 * (n - 1) / n,
@@ -23,15 +25,26 @@ FORMULA = {
 }
 
 
-def wire_overhead(mtu_bytes):
+def wire_overhead(mtu_bytes, transport="tcp"):
     """Bytes on the line per payload byte."""
+    if transport == "roce":
+        return (roce_payload(mtu_bytes) + ROCE_HEADER_BYTES) / roce_payload(mtu_bytes)
     return (mtu_bytes + ETHERNET_HEADER_BYTES) / (mtu_bytes - TCP_IP_HEADER_BYTES)
 
 
-def ideal_ms(collective, ranks, message_bytes, rate_bps, mtu_bytes):
-    return FACTORS[collective](ranks) * message_bytes * wire_overhead(mtu_bytes) * 8e3 / rate_bps
+def roce_payload(mtu_bytes):
+    """Of a full RoCEv2 packet: the largest power of two from 256 to 4096 that fits."""
+    return max(p for p in (256, 512, 1024, 2048, 4096) if p == 256 or p + ROCE_HEADER_BYTES - ETHERNET_HEADER_BYTES + RETH_BYTES <= mtu_bytes)
 
 
-def explain(collective, ranks, message_bytes, rate_bps, mtu_bytes):
-    return (f"{FORMULA[collective]} over the line rate, with n = {ranks}, S = {message_bytes} bytes, {rate_bps / 1e6:g} Mbit/s and "
-            f"(MTU + 14) / (MTU - 52) = {wire_overhead(mtu_bytes):.4f} for headers at MTU {mtu_bytes}")
+def ideal_ms(collective, ranks, message_bytes, rate_bps, mtu_bytes, transport="tcp"):
+    return FACTORS[collective](ranks) * message_bytes * wire_overhead(mtu_bytes, transport) * 8e3 / rate_bps
+
+
+def explain(collective, ranks, message_bytes, rate_bps, mtu_bytes, transport="tcp"):
+    if transport == "roce":
+        payload = roce_payload(mtu_bytes)
+        headers = f"{payload + ROCE_HEADER_BYTES} / {payload} = {wire_overhead(mtu_bytes, transport):.4f} for RoCEv2 headers at {payload} bytes a packet"
+    else:
+        headers = f"(MTU + 14) / (MTU - 52) = {wire_overhead(mtu_bytes):.4f} for headers at MTU {mtu_bytes}"
+    return f"{FORMULA[collective]} over the line rate, with n = {ranks}, S = {message_bytes} bytes, {rate_bps / 1e6:g} Mbit/s and {headers}"

@@ -11,7 +11,7 @@ HEAT_KEY = ((0, "idle"), (2, "half"), (4, "even share"), (6, "1.6 ×"), (8, "2.5
 def render(results):
     title = f"Orrery: {_workload(results)}"
     body = element("main", None, _head(results), _tiles(results), _figures(results), _distribution(results), _fabric(results), _plan(results),
-                   _seeds(results), _method(results))
+                   _live_move(results), _seeds(results), _method(results))
     return ("<!doctype html>\n" + element(
         "html", {"lang": "en"},
         element("head", None, Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'),
@@ -33,6 +33,8 @@ def _head(results):
     rate = fabric["hosts"][0]["nics"][0]["rate_bps"] / 1e6
     lead = (f"The same unmodified program on the same fabric of {len(fabric['switches'])} switches and {len(fabric['hosts'])} hosts "
             f"({rate:g} Mbit/s links): packets routed by hash, and packets routed by plan.")
+    if table.transport(results) == "roce":
+        lead += " RDMA over RoCEv2, between soft-RoCE devices."
     small = f"Placement {o['placement']}, driver {o['driver']}; for each of {len(o['seeds'])} hash seeds {o['launches']} launches of {o['rounds']} timed iterations."
     return join([element("h1", None, _workload(results)), element("p", {"class_": "lead"}, lead), element("p", {"class_": "quiet"}, small)])
 
@@ -65,7 +67,7 @@ def _figures(results):
     runs, ideal = results["runs"], results["ideal_ms"]
     head = element("tr", None, element("th", None, ""), *[element("th", {"class_": s}, TITLES[s]) for s in runs], *([element("th", None, "ideal")] if ideal else []))
     rows = [element("tr", None, element("th", {"scope": "row"}, title), *[element("td", {"class_": s}, table.cell(run[key], form)) for s, run in runs.items()],
-                    *([element("td", None, table.ideal_cell(key, ideal))] if ideal else [])) for title, key, form in table.ROWS]
+                    *([element("td", None, table.ideal_cell(key, ideal))] if ideal else [])) for title, key, form in table.rows(results)]
     grid = element("table", {"class_": "figures"}, element("thead", None, head), element("tbody", None, *rows))
     return _section("Figures", "All iterations of all seeds together. Every run's data was compared with the right answer.", element("div", {"class_": "scroll"}, grid))
 
@@ -104,11 +106,20 @@ def _plan(results):
     return _section("The plan", words + ".", chart)
 
 
+def _live_move(results):
+    text = table.live_move(results)
+    if not text:
+        return Markup("")
+    return _section("A path that changes under a running job", "One more run under Orrery, in whose midst a link of the fabric is switched off.",
+                    *[element("p", None, line) for line in text.splitlines()])
+
+
 def _seeds(results):
     return _section("Every iteration of every seed", "A hash seed is the luck of one day: other seeds, other collisions. A plan does not depend on it.",
                     _schemes_key(results), report_charts.seeds(results))
 
 
 def _method(results):
-    return _section("Machine and method", "Packets and queues are real: network namespaces, virtual Ethernet, HTB with a finite queue at every port, jumbo frames, TCP cubic.",
+    sender = "RDMA writes of soft-RoCE" if table.transport(results) == "roce" else "jumbo frames, TCP cubic"
+    return _section("Machine and method", f"Packets and queues are real: network namespaces, virtual Ethernet, HTB with a finite queue at every port, {sender}.",
                     *[element("p", None, line) for line in table.notes(results)])

@@ -6,15 +6,18 @@ from .options import SCHEMES
 SCHEMA = 1
 
 
-def build(options, topology, workload, runs, machine, verdict):
+def build(options, topology, workload, runs, machine, verdict, live_move=None):
     ideal, ideal_text = workload.ideal(topology)
     spine = topology.fabric_ports()
     schemes = [s for s in SCHEMES if any(r.scheme == s for r in runs)]
     summary = {s: _scheme([r for r in runs if r.scheme == s], spine) for s in schemes}
-    return {"schema": SCHEMA, "ideal_ms": ideal, "runs": summary, "ratios": _ratios(summary, ideal),
-            "spread": {s: summary[s]["spine_spread"] for s in schemes},
-            "ideal_formula": ideal_text, "options": options.as_document(), "machine": dict(machine, **_cpu(runs, verdict)),
-            "fabric": topology.document, "spine_links": spine, "plan": _plan(runs)}
+    document = {"schema": SCHEMA, "ideal_ms": ideal, "runs": summary, "ratios": _ratios(summary, ideal),
+                "spread": {s: summary[s]["spine_spread"] for s in schemes},
+                "ideal_formula": ideal_text, "options": options.as_document(), "machine": dict(machine, **_cpu(runs, verdict)),
+                "fabric": topology.document, "spine_links": spine, "plan": _plan(runs)}
+    if live_move:
+        document["live_move"] = live_move
+    return document
 
 
 def _scheme(runs, spine):

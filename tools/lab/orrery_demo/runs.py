@@ -22,6 +22,7 @@ class Outcome:
     started_s: float = 0.0    # wall clock of the timed part
     ended_s: float = 0.0
     losses: list = field(default_factory=list)
+    starts_s: list = field(default_factory=list)  # wall clock of each timed iteration
 
 
 @dataclass
@@ -101,7 +102,7 @@ def _watch(lab, workload, ranks, samples, meter, watcher, progress):
         meter.sample()
         watcher()
         progress()
-        time.sleep(SAMPLE_EVERY_S)
+        time.sleep(workload.sample_every_s)
 
 
 def _failure(lab, name, what):

@@ -3,19 +3,29 @@
 from .options import TITLES
 from orrery_lab.machine import BUSY_LIMIT
 
+RETRANSMITS = {"tcp": "TCP retransmits", "roce": "RDMA repeats"}
 ROWS = (
     ("iteration mean", "mean_ms", "{:.0f} ms"), ("iteration P50", "p50_ms", "{:.0f} ms"), ("iteration P99", "p99_ms", "{:.0f} ms"),
     ("iteration max", "max_ms", "{:.0f} ms"), ("iterations per second", "iterations_per_s", "{:.2f}"),
     ("busiest spine link", "max_link_utilization", "{:.0%}"), ("mean spine link", "mean_link_utilization", "{:.0%}"),
-    ("spread of spine links", "spine_spread", "{:.0%}"), ("packets dropped", "drops", "{:d}"), ("TCP retransmits", "retransmits", "{:d}"),
+    ("spread of spine links", "spine_spread", "{:.0%}"), ("packets dropped", "drops", "{:d}"), ("", "retransmits", "{:d}"),
     ("plan hit rate", "plan_hit_rate", "{:.1%}"), ("data verified", "verified", "{}"),
 )
 
 
 def render(results):
     """The whole text: figures, ratios, seeds, machine."""
-    sections = [_figures(results), _ratios(results), _seeds(results), "\n".join(notes(results))]
+    sections = [_figures(results), _ratios(results), live_move(results), _seeds(results), "\n".join(notes(results))]
     return "\n\n".join(s for s in sections if s)
+
+
+def transport(results):
+    return results["options"].get("transport", "tcp")
+
+
+def rows(results):
+    """(title, key, form) of every line of the table."""
+    return [(title or RETRANSMITS[transport(results)], key, form) for title, key, form in ROWS]
 
 
 def cell(value, form):
@@ -34,10 +44,10 @@ def _grid(rows):
 
 def _figures(results):
     runs, ideal = results["runs"], results["ideal_ms"]
-    rows = [[""] + [TITLES[s] for s in runs] + (["ideal"] if ideal else [])]
-    for title, key, form in ROWS:
-        rows.append([title] + [cell(run[key], form) for run in runs.values()] + ([ideal_cell(key, ideal)] if ideal else []))
-    return _grid(rows)
+    lines = [[""] + [TITLES[s] for s in runs] + (["ideal"] if ideal else [])]
+    for title, key, form in rows(results):
+        lines.append([title] + [cell(run[key], form) for run in runs.values()] + ([ideal_cell(key, ideal)] if ideal else []))
+    return _grid(lines)
 
 
 def ideal_cell(key, ideal):
@@ -58,6 +68,19 @@ def _ratios(results):
     if "orrery_mean_to_ideal" in r:
         sentences.append(f"Orrery's mean is {r['orrery_mean_to_ideal']:.3f} times the ideal; its P99 {r['orrery_p99_to_mean']:.3f} times its mean.")
     return "\n".join(sentences)
+
+
+def live_move(results):
+    move = results.get("live_move")
+    if not move:
+        return ""
+    if move["problem"]:
+        return f"Live move: {move['problem']}."
+    before, after = (f"{sum(move[key]) / len(move[key]):.0f} ms" if move[key] else "-" for key in ("before_ms", "after_ms"))
+    return (f"Live move: {move['failed_link']} failed under a running job. {move['rerouted_queue_pairs']} queue pairs got another path, "
+            f"{move['moved_queue_pairs']} of them by another source port while they ran; {move['seconds_to_move']:.1f} s later all were seen there.\n"
+            f"Iteration mean {before} before, {after} after on one link less; {move['deferred_sends']} sends deferred, {move['held_ms']:.1f} ms together; "
+            f"data {'verified' if move['verified'] else 'WRONG'}.")
 
 
 def _seeds(results):
@@ -90,6 +113,9 @@ def notes(results):
                      "LOSSES DIFFER between runs: see per_seed[].losses in the --json file.")
         if options["driver"] == "entropy":
             lines.append("driver entropy: connections that no NCCL announces exist before they can be planned, and source ports cannot be changed then.")
+    if transport(results) == "roce":
+        lines.append("RoCEv2 packets of soft-RoCE devices in a virtual machine of software emulation, forwarded by orrery-switch; repeats: times a queue pair "
+                     "went back and sent again what followed a lost packet.")
     if options["driver"] == "dry-run":
         lines.append("driver dry-run: plans were made and shown, none was applied; Orrery's column is ECMP once more.")
     lines.append(f"machine: {machine['processors']} processors ({machine['model']}), kernel {machine['kernel']}; "

@@ -10,14 +10,15 @@ ASK_EVERY_S = 2.0
 class PlanWatcher:
     """Call it often; it asks each time until it has seen a plan, then every few seconds. `plan` is the last answer that had flows."""
 
-    def __init__(self, command, environment):
+    def __init__(self, command, environment, ask_every_s=ASK_EVERY_S):
         self._command = command
+        self._ask_every_s = ask_every_s
         self._environment = environment
         self._asked_at = time.monotonic()
         self.plan = {}
 
     def __call__(self):
-        if self.plan and time.monotonic() - self._asked_at < ASK_EVERY_S:
+        if self.plan and time.monotonic() - self._asked_at < self._ask_every_s:
             return
         self._asked_at = time.monotonic()
         answer = self.ask("plan", "list")

@@ -5,8 +5,9 @@ import os
 
 from orrery_lab.errors import LabError
 
-from .ideal import explain, ideal_ms
-from .runs import Outcome
+from .ideal import FACTORS, explain, ideal_ms
+from .runs import SAMPLE_EVERY_S, Outcome
+from .watcher import ASK_EVERY_S
 
 MASTER_PORT = 29500
 WARM_UP_ROUNDS = 1
@@ -14,6 +15,9 @@ CONNECTIONS_PER_PEER = 4
 
 
 class NcclWorkload:
+    sample_every_s = SAMPLE_EVERY_S
+    ask_every_s = ASK_EVERY_S
+
     def __init__(self, options, programs, hosts):
         self._options = options
         self._hosts = hosts
@@ -28,8 +32,13 @@ class NcclWorkload:
 
     def ideal(self, topology):
         """(milliseconds, how that was computed)"""
-        shape = (self._options.collective, self.ranks, self._options.message_bytes, topology.hosts[0].ports[0].rate_bps, topology.mtu_bytes)
+        shape = (self._options.collective, self.ranks, self._options.message_bytes, topology.hosts[0].ports[0].rate_bps, topology.mtu_bytes,
+                 self._options.transport)
         return ideal_ms(*shape), explain(*shape)
+
+    def sent_bytes(self, rounds):
+        """What each rank has sent after so many rounds."""
+        return rounds * FACTORS[self._options.collective](self.ranks) * self._options.message_bytes
 
     def start(self, lab, launch, scheme):
         """{name: Popen} of every rank; `launch` names this one among all."""
@@ -73,4 +82,5 @@ def read_outcome(result, iterations):
     size = result["sizes"][0]
     lines = [[float(word) for word in line.split(",")] for line in iterations.splitlines() if line[:1].isdigit()]
     lines = [line for line in lines if line[1] >= 0]  # warm-up is numbered below 0
-    return Outcome(size["iterations_ms"], bool(size["verified"]), lines[0][2] / 1e9, lines[-1][2] / 1e9 + lines[-1][3] / 1e6)
+    return Outcome(size["iterations_ms"], bool(size["verified"]), lines[0][2] / 1e9, lines[-1][2] / 1e9 + lines[-1][3] / 1e6,
+                   starts_s=[line[2] / 1e9 for line in lines])

@@ -6,7 +6,8 @@ import os
 from orrery_lab.errors import LabError
 
 from .ideal import ideal_ms
-from .runs import Outcome
+from .runs import SAMPLE_EVERY_S, Outcome
+from .watcher import ASK_EVERY_S
 from .workload_nccl import rank_name
 
 MASTER_PORT = 29400
@@ -17,6 +18,9 @@ SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 
 
 class TorchWorkload:
+    sample_every_s = SAMPLE_EVERY_S
+    ask_every_s = ASK_EVERY_S
+
     def __init__(self, options, programs, hosts):
         self._options = options
         self._hosts = hosts

@@ -26,10 +26,11 @@ class Verdict:
     cpu_busy: float
     flows: int
     rate_bps: int
+    needed_share: float = NEEDED_SHARE
 
     @property
     def sustained(self):
-        return self.slowest_share >= NEEDED_SHARE
+        return self.slowest_share >= self.needed_share
 
     def sentence(self):
         measured = (f"{self.flows} hosts sending at once reach {100 * self.slowest_share:.1f} % of the line rate or more "

@@ -70,12 +70,12 @@ def _say(text):
     print(f"  {text} ...", file=sys.stderr, flush=True)
 
 
-def wanted_topology(orreryctl, options):
+def wanted_topology(orreryctl, options, transport="tcp"):
     """The topology that --topology, or --leaves, --spines and --hosts, ask for."""
     if options.topology:
         return topology.load(orreryctl, options.topology)
     with tempfile.TemporaryDirectory(prefix="orrery-lab-") as folder:
-        return topology.generate(orreryctl, folder, options.leaves, options.spines, options.hosts)
+        return topology.generate(orreryctl, folder, options.leaves, options.spines, options.hosts, topology.SHAPES[transport])
 
 
 def _up(options):

@@ -8,43 +8,48 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from . import roce
 from .commands import run
 from .namespace import Entered
-from .network import netns_name
 
 
 class Counters:
     """Owns the open files until close(). For one thread."""
 
-    def __init__(self, lab, topology):
-        self._lab = lab
-        self._topology = topology
-        self._device_files = {}
-        self._snmp_files = {}
-        for node in topology.nodes:
-            with Entered(netns_name(lab, node.name)):
-                self._device_files[node.name] = os.open("/proc/thread-self/net/dev", os.O_RDONLY)
-                if node.is_host:
-                    self._snmp_files[node.name] = os.open("/proc/thread-self/net/snmp", os.O_RDONLY)
+    def __init__(self, sites):
+        self._sites = sites
+        self._topology = sites.topology
+        self._device_files = []  # (descriptor, {interface: "leaf1:p5"})
+        self._snmp_files = []
+        for netns, nodes in sites.namespaces():
+            with Entered(netns):
+                self._device_files.append((os.open("/proc/thread-self/net/dev", os.O_RDONLY), self._ports(nodes)))
+                if nodes[0].is_host and netns:
+                    self._snmp_files.append(os.open("/proc/thread-self/net/snmp", os.O_RDONLY))
+
+    def _ports(self, nodes):
+        return {self._sites.interface(node, port): f"{node.name}:{port.name}" for node in nodes for port in node.ports}
 
     def close(self):
-        for descriptor in (*self._device_files.values(), *self._snmp_files.values()):
+        for descriptor in (*(file for file, _ in self._device_files), *self._snmp_files):
             os.close(descriptor)
-        self._device_files, self._snmp_files = {}, {}
+        self._device_files, self._snmp_files = [], []
 
     def sent_bytes(self):
         """{"leaf1:p5": bytes sent by that port since the lab came up}, for hosts too; with Ethernet headers, without dropped packets."""
-        return {f"{node}:{port}": sent for node, file in self._device_files.items() for port, sent in _device_bytes(_read(file))}
+        return {ports[name]: sent for file, ports in self._device_files for name, sent in _device_bytes(_read(file)) if name in ports}
 
     def retransmits(self):
-        """TCP segments sent again, summed over all hosts."""
-        return sum(_retransmitted(_read(file)) for file in self._snmp_files.values())
+        """Summed over all hosts. TCP: segments sent again. RoCE: times a sender went back and repeated what followed."""
+        if self._sites.hosts_share:
+            return sum(roce.times_gone_back(self._sites.rdma_device(host)) for host in self._topology.hosts)
+        return sum(_retransmitted(_read(file)) for file in self._snmp_files)
 
     def drops(self):
-        """{"leaf1:p5": packets its queue refused}. Starts one tc per node: for before and after a run, not for sampling."""
+        """{"leaf1:p5": packets its queue refused}. Starts one tc per namespace: for before and after a run, not for sampling."""
         with ThreadPoolExecutor(4) as pool:
-            results = pool.map(lambda node: (node.name, _queue_drops(netns_name(self._lab, node.name))), self._topology.nodes)
-            return {f"{node}:{port}": count for node, ports in results for port, count in ports.items()}
+            results = pool.map(lambda entry: (self._ports(entry[1]), _queue_drops(entry[0])), self._sites.namespaces())
+            return {ports[name]: count for ports, queues in results for name, count in queues.items() if name in ports}
 
 
 def _read(descriptor):
@@ -69,7 +74,7 @@ def _retransmitted(text):
 
 def _queue_drops(netns):
     drops = {}
-    for queue in json.loads(run(["tc", "-n", netns, "-j", "-s", "qdisc", "show"]) or "[]"):
+    for queue in json.loads(run(["tc", *(["-n", netns] if netns else []), "-j", "-s", "qdisc", "show"]) or "[]"):
         if queue.get("kind") == "bfifo":
             drops[queue["dev"]] = drops.get(queue["dev"], 0) + queue.get("drops", 0)
     return drops

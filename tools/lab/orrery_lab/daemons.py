@@ -12,6 +12,11 @@ from .errors import LabError
 from .processes import is_alive, last_lines
 
 READY_LIMIT_S = 20.0
+# In a guest ten times slower than the machine, where all nodes share one processor: windows are longer and counters are told less often,
+# so that what they cost stays a small share of it.
+SHARED_HOST = ["--agent.only_interface", "true", "--window.length_ms", "250", "--window.idle_ms", "500", "--window.quiet_ms", "300",
+               "--window.progress_ms", "500"]
+SLOW_SWITCH = ["--switch.telemetry_ms", "1000"]
 
 
 def endpoint(lab, service):
@@ -20,7 +25,7 @@ def endpoint(lab, service):
 
 def switch_command(lab, switch):
     return [lab.programs.program("orrery-switch"), "--topology", lab.topology_file, "--switch", switch.name,
-            "--controller", endpoint(lab, "switches")]
+            "--controller", endpoint(lab, "switches"), *(SLOW_SWITCH if lab.sites.hosts_share else [])]
 
 
 def controller_command(lab, driver):
@@ -35,8 +40,9 @@ def state_file(lab):
 
 def agent_command(lab, host):
     return [lab.programs.program("orrery-agent"), "--agent.host", host.name, "--agent.socket_path", lab.agent_socket(host.name),
-            "--agent.interface", host.ports[0].name, "--controller.intents_endpoint", endpoint(lab, "intents"),
-            "--controller.agents_endpoint", endpoint(lab, "agents"), "--metrics.listen_address", ""]
+            "--agent.interface", lab.sites.interface(host, host.ports[0]), "--controller.intents_endpoint", endpoint(lab, "intents"),
+            "--controller.agents_endpoint", endpoint(lab, "agents"), "--metrics.listen_address", "",
+            *(SHARED_HOST if lab.sites.hosts_share else [])]
 
 
 def orreryctl_environment(lab):

@@ -6,8 +6,9 @@ import shutil
 import signal
 import subprocess
 
-from . import daemons, namespace, network, processes, topology
+from . import daemons, namespace, network, processes, roce, topology
 from .errors import LabError
+from .sites import Sites, netns_name
 from .state import State, read
 
 DEFAULT_NAME = "lab"
@@ -24,6 +25,7 @@ class Lab:
         self._state = State(name)
         if self._state.data and self._state.data.get("topology"):
             self.topology = topology.Topology(self._state.data["topology"])
+        self.transport = (self._state.data or {}).get("transport", "tcp")
 
     def close(self):
         self._state.close()
@@ -49,23 +51,28 @@ class Lab:
     def is_up(self):
         return bool(self._state.data and self._state.data.get("ready"))
 
+    @property
+    def sites(self):
+        return Sites(self.name, self.topology, self.transport)
+
     def netns(self, node):
-        return network.netns_name(self.name, self.topology.node(node).name)
+        """None: the first namespace."""
+        return self.sites.netns(self.topology.node(node))
 
     def agent_socket(self, host):
         return os.path.join(self.folder, host, "agent.sock")
 
     # -- up and down ---------------------------------------------------------------------------------------------------------------
 
-    def up(self, wanted):
+    def up(self, wanted, transport="tcp"):
         """Removes what an earlier lab of this name left, then builds `wanted` and starts its switches. On failure nothing is left."""
         self.down()
-        self.topology = wanted
-        self._state.data = {"schema": 1, "name": self.name, "topology": wanted.document, "processes": [], "ready": False}
+        self.topology, self.transport = wanted, transport
+        self._state.data = {"schema": 1, "name": self.name, "topology": wanted.document, "transport": transport, "processes": [], "ready": False}
         self._state.save()
         try:
             self._write_topology()
-            network.create(self.name, wanted, self._progress)
+            network.create(self.sites, self._progress)
             self.start_switches()
             self._state.data["ready"] = True
             self._state.save()
@@ -82,13 +89,15 @@ class Lab:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _remove(self):
-        leftovers = namespace.names(network.netns_name(self.name, ""))
+        leftovers = namespace.names(netns_name(self.name, ""))
         had_any = bool(leftovers or self._state.data or os.path.exists(self.folder))
         recorded = [(p["pid"], p["start"]) for p in (self._state.data or {}).get("processes", [])]
         processes.end(recorded)
         processes.end_inside(leftovers)
         self._reap()
         network.delete(leftovers)
+        if self.topology and self.sites.hosts_share:
+            roce.remove_rules(self.sites)
         for pin in glob.glob(f"/sys/fs/bpf/orrery/{self.name}*"):
             shutil.rmtree(pin, ignore_errors=True)
         self._state.remove()
@@ -179,7 +188,11 @@ def namespace_of(name, node):
     saved = read(name)
     if not saved:
         raise LabError(f"lab '{name}' is not up", "start it: tools/lab/orrery-lab up")
-    return network.netns_name(name, topology.Topology(saved["topology"]).node(node).name)
+    found = Sites(name, topology.Topology(saved["topology"]), saved.get("transport", "tcp"))
+    netns = found.netns(found.topology.node(node))
+    if netns is None:
+        raise LabError(f"{node} of lab '{name}' is in the machine's own namespace", "run the program without orrery-lab exec")
+    return netns
 
 
 def execute(name, node, argv):
@@ -190,7 +203,7 @@ def execute(name, node, argv):
 def status(name):
     """{"name","up","nodes","links","processes":[{"name","pid","alive"}],"namespaces"} of a lab, or None when there is none."""
     saved = read(name)
-    found = namespace.names(network.netns_name(name, ""))
+    found = namespace.names(netns_name(name, ""))
     if not saved:
         return {"name": name, "up": False, "namespaces": len(found), "processes": []} if found else None
     document = saved.get("topology") or {"switches": [], "hosts": [], "links": []}

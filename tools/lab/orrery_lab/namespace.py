@@ -23,13 +23,15 @@ def _setns(descriptor):
 
 
 class Entered:
-    """`with Entered(name):` the calling thread is in that namespace until the block ends."""
+    """`with Entered(name):` the calling thread is in that namespace until the block ends; None: it stays where it is."""
 
     def __init__(self, name):
         self._name = name
         self._home = -1
 
     def __enter__(self):
+        if self._name is None:
+            return self
         self._home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         try:
             there = os.open(os.path.join(NETNS_DIR, self._name), os.O_RDONLY)
@@ -43,6 +45,8 @@ class Entered:
         return self
 
     def __exit__(self, *_):
+        if self._name is None:
+            return
         try:
             _setns(self._home)
         finally:

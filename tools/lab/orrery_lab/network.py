@@ -4,6 +4,7 @@ Every port gets an HTB class at the port's rate with a byte FIFO of the port's q
 that queues hold packets and not 64 KiB blobs. Switches have no addresses: they forward by orrery-switch alone.
 """
 
+from . import roce
 from .commands import ip_batch, run, tc_batch
 from .namespace import Entered
 
@@ -26,54 +27,66 @@ NODE_SETTINGS = {
 }
 
 
-def netns_name(lab, node):
-    return f"orr-{lab}-{node}"
-
-
-def create(lab, topology, progress=lambda text: None):
+def create(sites, progress=lambda text: None):
     """Everything but the daemons. The caller removes what was made when this raises."""
+    topology = sites.topology
     progress("namespaces")
-    ip_batch([f"netns add {netns_name(lab, n.name)}" for n in topology.nodes])
-    for node in topology.nodes:
-        with Entered(netns_name(lab, node.name)):
+    own = [name for name, _ in sites.namespaces() if name]
+    ip_batch([f"netns add {name}" for name in own])
+    for name in own:
+        with Entered(name):
             _write_settings(NODE_SETTINGS)
+    if sites.hosts_share:
+        roce.prepare()
     progress("links")
-    ip_batch([_veth(lab, topology, a, b) for a, b in topology.links])
+    ip_batch([_veth(sites, a, b) for a, b in topology.links])
     progress("queues and addresses")
     for node in topology.nodes:
-        _configure(netns_name(lab, node.name), node, topology.mtu_bytes)
+        _configure(sites, node)
+    if sites.hosts_share:
+        progress("RDMA devices")
+        for host in topology.hosts:
+            roce.add_device(sites.rdma_device(host), sites.interface(host, host.ports[0]))
 
 
-def _veth(lab, topology, a, b):
-    node_a, port_a = a.split(":")
-    node_b, port_b = b.split(":")
-    return (f"link add {port_a} netns {netns_name(lab, node_a)} address {topology.port(a).mac} mtu {topology.mtu_bytes} type veth "
-            f"peer name {port_b} netns {netns_name(lab, node_b)} address {topology.port(b).mac} mtu {topology.mtu_bytes}")
+def _veth(sites, a, b):
+    return f"link add {_end(sites, a)} type veth peer name {_end(sites, b)}"
 
 
-def _configure(netns, node, mtu_bytes):
-    plugged = [p for p in node.ports if p.peer]
-    tc_batch([line for port in plugged for line in _shaper(port, mtu_bytes)], netns)
+def _end(sites, reference):
+    node, port = sites.topology.node(reference.partition(":")[0]), sites.topology.port(reference)
+    where = f"netns {sites.netns(node)} " if sites.netns(node) else ""
+    return f"{sites.interface(node, port)} {where}address {port.mac} mtu {sites.topology.mtu_bytes}"
+
+
+def _configure(sites, node):
+    netns, mtu_bytes = sites.netns(node), sites.topology.mtu_bytes
+    plugged = [(sites.interface(node, p), p) for p in node.ports if p.peer]
+    tc_batch([line for name, port in plugged for line in _shaper(name, port, mtu_bytes)], netns)
     with Entered(netns):
-        for port in plugged:
-            run(["ethtool", "-K", port.name, *OFFLOADS_OFF])
-        if node.is_host:
+        for name, _ in plugged:
+            run(["ethtool", "-K", name, *OFFLOADS_OFF])
+        if node.is_host and netns:
             _write_settings(HOST_SETTINGS)
-    lines = ["link set lo up"] if node.is_host else []
-    for port in plugged:
-        lines.append(f"link set {port.name} gso_max_segs 1 up")
-    if node.is_host:
-        lines += _addresses(plugged[0])
+        elif node.is_host:
+            roce.allow_own_addresses(plugged[0][0])
+    lines = ["link set lo up"] if node.is_host and netns else []
+    for name, _ in plugged:
+        lines.append(f"link set {name} gso_max_segs 1 up")
+    if node.is_host and netns:
+        lines += _addresses(plugged[0][1])
+    elif node.is_host:
+        lines += roce.host_lines(*plugged[0], sites.routing_table(node), GATEWAY)
     ip_batch(lines, netns)
 
 
-def _shaper(port, mtu_bytes):
+def _shaper(name, port, mtu_bytes):
     frame = mtu_bytes + ETHERNET_HEADER_BYTES
     burst = 2 * frame
-    return [f"qdisc add dev {port.name} root handle 1: htb default 1",
-            f"class add dev {port.name} parent 1: classid 1:1 htb rate {port.rate_bps}bit ceil {port.rate_bps}bit "
+    return [f"qdisc add dev {name} root handle 1: htb default 1",
+            f"class add dev {name} parent 1: classid 1:1 htb rate {port.rate_bps}bit ceil {port.rate_bps}bit "
             f"burst {burst}b cburst {burst}b quantum {frame}",
-            f"qdisc add dev {port.name} parent 1:1 handle 10: bfifo limit {port.queue_bytes}"]
+            f"qdisc add dev {name} parent 1:1 handle 10: bfifo limit {port.queue_bytes}"]
 
 
 def _addresses(nic):

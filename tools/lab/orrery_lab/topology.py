@@ -16,6 +16,18 @@ HOST_QUEUE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
+class Shape:
+    """Of the links of a fabric that the lab makes up."""
+    rate_bps: int
+    switch_queue_bytes: int
+    mtu_bytes: int
+
+
+# RoCE runs in software emulation: rates that its processor sustains, and packets of 4096 bytes and headers.
+SHAPES = {"tcp": Shape(100_000_000, SWITCH_QUEUE_BYTES, 9000), "roce": Shape(3_000_000, 4 * SWITCH_QUEUE_BYTES, 4200)}
+
+
+@dataclass(frozen=True)
 class Port:
     name: str
     rate_bps: int
@@ -124,11 +136,11 @@ def load(orreryctl, path):
     return Topology(json.loads(text))
 
 
-def generate(orreryctl, folder, leaves, spines, hosts):
-    """A leaf-spine fabric at the generator's rates and the lab's queues; `folder` is for a file in passing."""
+def generate(orreryctl, folder, leaves, spines, hosts, shape=SHAPES["tcp"]):
+    """A leaf-spine fabric of one shape and the lab's host queues; `folder` is for a file in passing."""
     path = os.path.join(folder, "leaf-spine.yaml")
     run([orreryctl, "topology", "generate", "leaf-spine", "--leaves", str(leaves), "--spines", str(spines), "--hosts", str(hosts),
-         "--queue-bytes", str(SWITCH_QUEUE_BYTES), "--output", path])
+         "--rate-bps", str(shape.rate_bps), "--queue-bytes", str(shape.switch_queue_bytes), "--mtu-bytes", str(shape.mtu_bytes), "--output", path])
     document = load(orreryctl, path).document
     for host in document["hosts"]:
         for nic in host["nics"]:
