@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "controller/fabric/topology.h"
+#include "tools/sim/fluid/simulation.h"
 #include "tools/sim/model/program_builder.h"
 #include "tools/sim/packet/simulation.h"
 
@@ -109,10 +110,106 @@ double threads2_ratio(const fabric::Graph& graph, const Program& program) {
   return ratios[1];
 }
 
+// As many 8 MiB flows a host as said, each to a host of its own by a hashed path, beginning at a random moment.
+Program staggered(const fabric::Graph& graph, uint32_t flows_per_host) {
+  std::mt19937 random(7);
+  ProgramBuilder builder(graph);
+  const auto hosts = static_cast<uint32_t>(graph.nics().size());
+  const Time spread = 2 * flows_per_host * kFlowBytes * 80;  // NICs are half busy at 100 Gb/s
+  for (uint32_t i = 0; i < flows_per_host * hosts; ++i) {
+    const uint32_t src = i % hosts, dst = (src + 1 + random() % (hosts - 1)) % hosts;
+    const auto port = static_cast<uint16_t>(49'152 + random() % 16'384);
+    const auto path = graph.ecmp_path({graph.nics()[src].address, graph.nics()[dst].address, port, 4791, 17});
+    builder.add_send_step(builder.add_message(builder.add_qp(src, dst, {*path}), kFlowBytes), random() % spread);
+  }
+  return builder.build().value();
+}
+
+// One all-reduce of 1 GiB over `rings` rings of all hosts in one random order. A ring has 2(n-1) steps of equal
+// messages, which follow each other without a gap; they are merged into one message a half: a host sends its part of
+// the all-gather when the reduce-scatter has come to it. Ring r from host i goes by spine (i + r): as a plan would have
+// it.
+Program rings(const fabric::Graph& graph, uint32_t spines, uint32_t rings) {
+  const auto hosts = static_cast<uint32_t>(graph.nics().size());
+  const auto leaf_of = [&](uint32_t host) { return graph.link(graph.nics()[host].uplink).to; };
+  std::vector<std::vector<uint32_t>> up(graph.nodes().size()), down(graph.nodes().size());  // by leaf, then spine
+  for (const fabric::Nic& nic : graph.nics()) {
+    const fabric::NodeId leaf = graph.link(nic.uplink).to;
+    if (!up[leaf].empty()) continue;
+    for (const fabric::LinkId link : graph.node(leaf).egress)
+      if (graph.node(graph.link(link).to).kind == fabric::NodeKind::kSwitch) {
+        up[leaf].push_back(link);
+        down[leaf].push_back(graph.link(link).reverse);
+      }
+  }
+  std::mt19937 random(7);
+  std::vector<uint32_t> order(hosts);
+  std::iota(order.begin(), order.end(), 0u);
+  std::shuffle(order.begin(), order.end(), random);
+  Program program;
+  const uint32_t flows = hosts * rings;
+  const uint64_t half = (uint64_t{1} << 30) / rings / hosts * (hosts - 1);
+  program.qps.reserve(flows);
+  program.paths.reserve(flows);
+  program.messages.reserve(2 * flows);
+  program.steps.reserve(2 * flows);
+  for (uint32_t ring = 0; ring < rings; ++ring)
+    for (uint32_t i = 0; i < hosts; ++i) {
+      const uint32_t src = order[i], dst = order[(i + 1) % hosts], spine = (src + ring) % spines;
+      const uint32_t qp = ring * hosts + i, from = leaf_of(src), to = leaf_of(dst),
+                     last = graph.link(graph.nics()[dst].uplink).reverse;
+      PathLinks path{{graph.nics()[src].uplink, last, kNone, kNone, kNone, kNone, kNone, kNone}};
+      if (from != to)
+        path = {{graph.nics()[src].uplink, up[from][spine], down[to][spine], last, kNone, kNone, kNone, kNone}};
+      program.paths.push_back(path);
+      program.qp_paths.push_back(qp);
+      program.qps.push_back(
+          {.src = src, .dst = dst, .first_path = qp, .path_count = 1, .first_message = 2 * qp, .message_count = 2});
+      const uint32_t next_gather = 2 * (ring * hosts + (i + 1) % hosts) + 1;
+      for (uint32_t part = 0; part < 2; ++part) {
+        program.messages.push_back(
+            {.qp = qp, .bytes = half, .on_delivered = {2 * qp, part == 0 ? 1u : 0u}, .on_acknowledged = {}});
+        program.steps.push_back({.host = src, .pending = part, .delay = 0, .message = 2 * qp + part, .successors = {}});
+        program.qp_messages.push_back(2 * qp + part);
+        program.successors.push_back(next_gather);
+      }
+    }
+  return program;
+}
+
+double fluid_seconds(const fabric::Graph& graph, const Program& program, int runs) {
+  std::vector<double> seconds;
+  for (int run = 0; run < runs; ++run) {
+    const double before = cpu_seconds();
+    const RunResult result = run_fluid(graph, program, {});
+    seconds.push_back(cpu_seconds() - before);
+    if (result.totals.delivered_messages == program.messages.size()) continue;
+    std::fprintf(stderr, "the fluid run is wrong: %lu of %zu messages delivered\n",
+                 static_cast<unsigned long>(result.totals.delivered_messages), program.messages.size());
+    std::exit(1);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+void measure_fluid(nlohmann::json& figures) {
+  {
+    const fabric::Graph graph = clos(32, 32, 1024);
+    figures.push_back(
+        figure("fluid_1024_s", fluid_seconds(graph, permutation(graph, kFlowBytes), 5), "s", "lower", 0.02));
+    figures.push_back(figure("fluid_staggered_s", fluid_seconds(graph, staggered(graph, 10), 3), "s", "lower", 0.5));
+  }
+  const fabric::Graph graph = clos(1024, 64, 65'536);
+  const Program program = rings(graph, 64, 64);
+  figures.push_back(figure("fluid_65536_s", fluid_seconds(graph, program, 1), "s", "lower", 10));
+  figures.push_back(figure("fluid_65536_mib", resident_mib(), "MiB", "lower", 4096));
+}
+
 }  // namespace
 
 int main() {
   nlohmann::json figures = nlohmann::json::array();
+  measure_fluid(figures);
   struct Size {
     uint32_t leaves, spines, hosts;
     uint64_t bytes;

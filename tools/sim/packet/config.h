@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tools/sim/model/fault.h"
 #include "tools/sim/model/types.h"
 
 namespace orrery::sim {
@@ -68,13 +69,6 @@ struct PathChoice {
 
 struct Telemetry {
   uint32_t sample_every = 0;  // packets of a queue pair; 0: none
-};
-
-// A link changes state; queue pairs know it `detection` later and take their backup, or another of their paths.
-struct Fault {
-  Time at = 0;
-  uint32_t link = kNone;  // fabric::LinkId; a cable that is cut is two
-  bool up = false;
 };
 
 struct PacketConfig {

@@ -1,0 +1,297 @@
+#include "tools/sim/fluid/max_min.h"
+
+#include <algorithm>
+
+namespace orrery::sim {
+namespace {
+
+constexpr double kTie = 1e-12;  // relative: levels as close are one, so that equals stay equal
+
+}  // namespace
+
+MaxMin::MaxMin(std::vector<double> capacity_bps, double tolerance)
+    : tolerance_(tolerance), links_(capacity_bps.size()) {
+  for (size_t i = 0; i < links_.size(); ++i) links_[i].capacity = capacity_bps[i];
+}
+
+void MaxMin::reserve(size_t groups, size_t uses) {
+  groups_.reserve(groups);
+  use_link_.reserve(uses);
+  use_parts_.reserve(uses);
+}
+
+uint32_t MaxMin::add_group(std::span<const uint32_t> links, std::span<const uint16_t> parts, uint16_t of,
+                           double limit_bps) {
+  Group group;
+  group.first_use = static_cast<uint32_t>(use_link_.size());
+  group.uses = static_cast<uint16_t>(links.size());
+  group.part = 1.0 / of;
+  group.limit = limit_bps;
+  use_link_.insert(use_link_.end(), links.begin(), links.end());
+  use_parts_.insert(use_parts_.end(), parts.begin(), parts.end());
+  groups_.push_back(group);
+  return static_cast<uint32_t>(groups_.size() - 1);
+}
+
+void MaxMin::seal() {
+  use_slot_.assign(use_link_.size(), kNone);
+  slot_use_.resize(use_link_.size());
+  slot_group_.resize(use_link_.size());
+  for (const uint32_t link : use_link_) ++links_[link].listed;
+  uint32_t next = 0;
+  for (Link& link : links_) {
+    link.first_slot = next;
+    next += link.listed;
+    link.listed = 0;
+  }
+}
+
+void MaxMin::list(uint32_t id) {
+  Group& group = groups_[id];
+  group.listed = true;
+  ++listed_;
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
+    if (use_parts_[use] == 0) continue;
+    Link& link = links_[use_link_[use]];
+    use_slot_[use] = link.listed++;
+    slot_use_[link.first_slot + use_slot_[use]] = use;
+    slot_group_[link.first_slot + use_slot_[use]] = id;
+  }
+}
+
+void MaxMin::unlist(uint32_t id) {
+  Group& group = groups_[id];
+  group.listed = false;
+  --listed_;
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
+    if (use_slot_[use] == kNone) continue;
+    Link& link = links_[use_link_[use]];
+    const uint32_t hole = link.first_slot + use_slot_[use], last = link.first_slot + --link.listed;
+    slot_use_[hole] = slot_use_[last];
+    slot_group_[hole] = slot_group_[last];
+    use_slot_[slot_use_[hole]] = hole - link.first_slot;
+    use_slot_[use] = kNone;
+  }
+}
+
+// Everything at the links of a changed group may have to move.
+void MaxMin::change(uint32_t id) {
+  Group& group = groups_[id];
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
+    if (use_parts_[use] != 0 && !links_[use_link_[use]].seed) {
+      links_[use_link_[use]].seed = true;
+      seeds_.push_back(use_link_[use]);
+    }
+  if (group.changed) return;
+  group.changed = true;
+  changed_.push_back(id);
+}
+
+void MaxMin::set_flows(uint32_t id, uint32_t flows) {
+  Group& group = groups_[id];
+  if (group.flows == flows) return;
+  change(id);
+  group.flows = flows;
+  if (flows != 0 && !group.listed) list(id);
+  if (flows != 0 || !group.listed) return;
+  unlist(id);
+  group.rate = 0;
+  group.bottleneck = kNone;
+}
+
+void MaxMin::set_parts(uint32_t id, std::span<const uint16_t> parts, uint16_t of) {
+  Group& group = groups_[id];
+  const bool was_listed = group.listed;
+  if (was_listed) {
+    change(id);
+    unlist(id);
+  }
+  std::copy(parts.begin(), parts.end(), use_parts_.begin() + group.first_use);
+  group.part = 1.0 / of;
+  if (!was_listed) return;
+  list(id);
+  change(id);
+}
+
+void MaxMin::set_capacity(uint32_t id, double capacity_bps) {
+  Link& link = links_[id];
+  link.capacity = capacity_bps;
+  for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot) change(slot_group_[slot]);
+}
+
+// Nothing at the link is inside yet: its load is that of all that are listed.
+void MaxMin::touch(uint32_t id) {
+  Link& link = links_[id];
+  if (link.touched) return;
+  link.touched = true;
+  touched_.push_back(id);
+  link.load = link.weight_inside = 0;
+  link.inside = 0;
+  for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot) {
+    const Group& group = groups_[slot_group_[slot]];
+    link.load += weight(group, slot_use_[slot]) * group.rate;
+  }
+}
+
+void MaxMin::take_in(uint32_t id) {
+  Group& group = groups_[id];
+  if (group.inside) return;
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
+    if (use_slot_[use] != kNone) touch(use_link_[use]);
+  group.inside = true;
+  inside_.push_back(id);
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
+    if (use_slot_[use] == kNone) continue;
+    Link& link = links_[use_link_[use]];
+    const double mine = weight(group, use);
+    ++link.inside;
+    link.weight_inside += mine;
+    link.load = link.inside == link.listed ? 0 : link.load - mine * group.rate;
+  }
+}
+
+void MaxMin::seed_set() {
+  for (const uint32_t id : changed_) {
+    Group& group = groups_[id];
+    group.changed = false;
+    group.rate = group.listed ? 0 : group.rate;  // what it had belongs to another number of flows
+    group.bottleneck = kNone;
+  }
+  for (const uint32_t id : changed_)
+    if (groups_[id].listed) take_in(id);
+  for (const uint32_t id : seeds_) {
+    Link& link = links_[id];
+    link.seed = false;
+    if (inside_.size() == listed_) continue;
+    touch(id);
+    for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot)
+      if (groups_[slot_group_[slot]].bottleneck == id) take_in(slot_group_[slot]);
+  }
+  changed_.clear();
+  seeds_.clear();
+}
+
+void MaxMin::freeze(uint32_t id, double level, uint32_t bottleneck) {
+  Group& group = groups_[id];
+  group.frozen = true;
+  group.wanted = level;
+  group.next_bottleneck = bottleneck;
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
+    if (use_slot_[use] == kNone) continue;
+    Link& link = links_[use_link_[use]];
+    const double mine = weight(group, use);
+    link.left -= mine * level;
+    link.weight -= mine;
+    --link.unfrozen;
+  }
+}
+
+// Progressive filling of what is inside. The level of a link only rises while others freeze, so that one entry in the
+// heap is enough: one that comes up too early goes back in.
+void MaxMin::fill() {
+  candidates_.clear();
+  for (const uint32_t id : touched_) {
+    Link& link = links_[id];
+    link.left = std::max(0.0, link.capacity - link.load);
+    link.weight = link.weight_inside;
+    link.unfrozen = link.inside;
+    if (link.unfrozen != 0) candidates_.push_back({link.left / link.weight, id, false});
+  }
+  for (const uint32_t id : inside_) {
+    groups_[id].frozen = false;
+    if (groups_[id].limit > 0) candidates_.push_back({groups_[id].limit, id, true});
+  }
+  std::make_heap(candidates_.begin(), candidates_.end(), above);
+  double level = 0;
+  const auto raise = [&level](double to) { level = to > level * (1 + kTie) ? to : level; };
+  while (!candidates_.empty()) {
+    std::pop_heap(candidates_.begin(), candidates_.end(), above);
+    Candidate& first = candidates_.back();
+    const uint32_t id = first.link;
+    if (first.is_limit) {
+      candidates_.pop_back();
+      if (groups_[id].frozen) continue;
+      raise(groups_[id].limit);
+      freeze(id, level, kNone);
+      continue;
+    }
+    const Link& link = links_[id];
+    if (link.unfrozen == 0) {
+      candidates_.pop_back();
+      continue;
+    }
+    const double now = std::max(0.0, link.left) / link.weight;
+    if (now > first.level * (1 + kTie) && candidates_.size() > 1 && now > candidates_.front().level) {
+      first.level = now;
+      std::push_heap(candidates_.begin(), candidates_.end(), above);
+      continue;
+    }
+    candidates_.pop_back();
+    raise(now);
+    for (uint32_t slot = link.first_slot; link.unfrozen != 0; ++slot) {
+      const Group& group = groups_[slot_group_[slot]];
+      if (group.inside && !group.frozen) freeze(slot_group_[slot], level, id);
+    }
+  }
+}
+
+// Takes in who is outside and no longer has its bottleneck here, or holds more than those for whom this link is one.
+void MaxMin::take_in_violated(uint32_t id) {
+  const Link& link = links_[id];
+  if (link.inside == link.listed) return;
+  double fastest = 0, here = -1;
+  const uint32_t end = link.first_slot + link.listed;
+  for (uint32_t slot = link.first_slot; slot < end; ++slot) {
+    const Group& group = groups_[slot_group_[slot]];
+    fastest = std::max(fastest, group.inside ? group.wanted : group.rate);
+    if (group.inside && group.next_bottleneck == id) here = group.wanted;
+  }
+  const double equal = fastest * (1 - tolerance_);
+  const bool full = link.left <= link.capacity * tolerance_, unfair = here >= 0 && here < equal;
+  for (uint32_t slot = link.first_slot; slot < end; ++slot) {
+    const Group& group = groups_[slot_group_[slot]];
+    if (group.inside) continue;
+    const bool lost = group.bottleneck == id && (!full || group.rate < equal);
+    if (lost || (unfair && group.rate > here * (1 + tolerance_))) moved_.push_back(slot_group_[slot]);
+  }
+}
+
+bool MaxMin::take_in_violated() {
+  if (inside_.size() == listed_) return false;
+  moved_.clear();
+  for (const uint32_t link : touched_) take_in_violated(link);
+  for (const uint32_t group : moved_) take_in(group);
+  return !moved_.empty();
+}
+
+void MaxMin::commit() {
+  moved_.clear();
+  for (const uint32_t id : inside_) {
+    Group& group = groups_[id];
+    group.inside = false;
+    group.bottleneck = group.next_bottleneck;
+    if (group.wanted != group.rate || group.rate == 0) moved_.push_back(id);  // 0: perhaps since seed_set()
+    group.rate = group.wanted;
+  }
+  for (const uint32_t link : touched_) links_[link].touched = false;
+  inside_.clear();
+  touched_.clear();
+}
+
+std::span<const uint32_t> MaxMin::update() {
+  seed_set();
+  do fill();
+  while (take_in_violated());
+  commit();
+  return moved_;
+}
+
+size_t MaxMin::bytes() const {
+  const size_t lists = changed_.capacity() + seeds_.capacity() + inside_.capacity() + touched_.capacity() +
+                       moved_.capacity() + use_link_.capacity() + use_slot_.capacity() + slot_use_.capacity() +
+                       slot_group_.capacity();
+  return lists * sizeof(uint32_t) + groups_.capacity() * sizeof(Group) + links_.capacity() * sizeof(Link) +
+         use_parts_.capacity() * sizeof(uint16_t) + candidates_.capacity() * sizeof(Candidate);
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,118 @@
+// Max-min fair rates, kept while flows come and go.
+//
+// A group is a number of flows that use the same links alike: one rate for all of them. Of each link it uses a share of
+// that rate (1, or less where it is split over paths). Rates are max-min fair: no flow can have more without taking it
+// from one that has no more. Equivalently every flow has a bottleneck: a full link on which nobody is faster (Bertsekas
+// and Gallager, Data Networks, 6.5), or its own limit.
+//
+// update() computes again only what a change reaches: it fills the flows at the changed links with all others held
+// where they are, looks for a flow outside that has lost its bottleneck or holds more than its part, takes these in,
+// and begins again until there is none. With the tolerance kExact the result is the max-min allocation; with a coarser
+// one ripples that have become smaller are not followed, which is what makes large congested fabrics fast.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tools/sim/model/types.h"
+
+namespace orrery::sim {
+
+class MaxMin {
+ public:
+  // The finest tolerance that doubles bear: the rates are the max-min rates.
+  static constexpr double kExact = 1e-9;
+  // `capacity_bps` by link. `tolerance`: a flow outside counts as wronged when it is by more than this part of its
+  // rate; no link ever carries more than its capacity, whatever the tolerance.
+  explicit MaxMin(std::vector<double> capacity_bps, double tolerance = kExact);
+
+  // Every link it may ever use; parts[i] of `of` go over links[i] (0: not now). limit_bps 0: none.
+  uint32_t add_group(std::span<const uint32_t> links, std::span<const uint16_t> parts, uint16_t of, double limit_bps);
+  void reserve(size_t groups, size_t uses);
+  // After the last add_group, before everything else.
+  void seal();
+
+  // These take effect at the next update().
+  void set_flows(uint32_t group, uint32_t flows);
+  void set_parts(uint32_t group, std::span<const uint16_t> parts, uint16_t of);
+  void set_capacity(uint32_t link, double capacity_bps);
+
+  // The groups whose rate has changed; valid until the next call.
+  std::span<const uint32_t> update();
+  double rate_bps(uint32_t group) const { return groups_[group].rate; }
+  std::span<const uint32_t> links(uint32_t group) const {
+    return {use_link_.data() + groups_[group].first_use, groups_[group].uses};
+  }
+  double share(uint32_t group, size_t use) const {
+    return use_parts_[groups_[group].first_use + use] * groups_[group].part;
+  }
+  size_t bytes() const;
+
+ private:
+  struct Group {
+    double rate = 0;
+    double wanted = 0;  // the rate of the filling under way
+    double limit = 0;
+    double part = 1;
+    uint32_t first_use = 0;
+    uint32_t flows = 0;
+    uint32_t bottleneck = kNone;       // a link; kNone: its limit, or none yet
+    uint32_t next_bottleneck = kNone;  // of the filling under way
+    uint16_t uses = 0;
+    bool inside = false;  // of the set that is filled; its load is then in no link's `load`
+    bool frozen = false;
+    bool listed = false;  // at its links
+    bool changed = false;
+  };
+  struct Link {
+    double capacity = 0;
+    double load = 0;  // of the listed groups outside
+    double weight_inside = 0;
+    double left = 0, weight = 0;  // of the filling under way
+    uint32_t first_slot = 0;
+    uint32_t listed = 0;
+    uint32_t inside = 0;
+    uint32_t unfrozen = 0;
+    bool touched = false;
+    bool seed = false;
+  };
+  struct Candidate {
+    double level;
+    uint32_t link;  // or a group
+    bool is_limit;
+  };
+  static bool above(const Candidate& a, const Candidate& b) { return a.level > b.level; }
+
+  void list(uint32_t group);
+  void unlist(uint32_t group);
+  void touch(uint32_t link);
+  void take_in(uint32_t group);
+  void change(uint32_t group);
+  void seed_set();
+  void fill();
+  void freeze(uint32_t group, double level, uint32_t bottleneck);
+  bool take_in_violated();
+  void take_in_violated(uint32_t link);
+  void commit();
+  double weight(const Group& group, uint32_t use) const { return group.flows * (use_parts_[use] * group.part); }
+
+  double tolerance_;
+  std::vector<Group> groups_;
+  std::vector<Link> links_;
+  std::vector<uint32_t> use_link_;   // by use
+  std::vector<uint32_t> use_slot_;   // by use: where it is listed, relative to Link::first_slot; kNone: not listed
+  std::vector<uint16_t> use_parts_;  // by use
+  std::vector<uint32_t> slot_use_;   // grouped by link, the listed ones first
+  std::vector<uint32_t> slot_group_;
+  std::vector<uint32_t> changed_;  // groups
+  std::vector<uint32_t> seeds_;
+  std::vector<uint32_t> inside_;   // groups
+  std::vector<uint32_t> touched_;  // links
+  std::vector<uint32_t> moved_;    // groups
+  std::vector<Candidate> candidates_;
+  size_t listed_ = 0;
+};
+
+}  // namespace orrery::sim

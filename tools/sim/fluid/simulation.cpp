@@ -1,0 +1,11 @@
+#include "tools/sim/fluid/simulation.h"
+
+#include "tools/sim/fluid/run.h"
+
+namespace orrery::sim {
+
+RunResult run_fluid(const fabric::Graph& graph, const Program& program, const FluidConfig& config) {
+  return FluidRun(graph, program, config).run();
+}
+
+}  // namespace orrery::sim
