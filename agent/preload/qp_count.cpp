@@ -118,10 +118,19 @@ void count_refused(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* refused, ui
   commit_tally(qp, tally, now);
 }
 
-__attribute__((noinline)) void count_usual_slow(Qp& qp, const UsualPost& usual, uint64_t now) {
-  SendTally tally{};
-  tally_one(qp, usual.opcode, usual.length, usual.flags, true, &tally);
+__attribute__((noinline)) void count_usual_slow(Qp& qp, uint64_t length, uint64_t orrery_qp_counters::*kind,
+                                                bool unsignaled, uint64_t now) {
+  SendTally tally{.tx_bytes = length, .posted_sends = 1, .unsignaled = unsignaled};
+  if (kind == &orrery_qp_counters::writes) tally.writes = 1;
+  if (kind == &orrery_qp_counters::write_imms) tally.write_imms = 1;
+  if (kind == &orrery_qp_counters::sends) tally.sends = 1;
+  set_flag(&qp.sends_data);
+  shm::store_relaxed(&qp.last_unsignaled, unsignaled);
   commit_tally(qp, tally, now);
+}
+
+__attribute__((noinline)) void count_usual_refused(Qp& qp, uint64_t now) {
+  if (is_counted(qp)) commit_tally(qp, {.failed_posts = 1}, now);
 }
 
 void collect_spill(Qp& qp) {

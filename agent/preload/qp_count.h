@@ -66,19 +66,19 @@ inline void note_sent(Qp& qp, uint64_t now) {
   shm::store_relaxed(&qp.flow->last_tx_ns, now);
 }
 
-// The usual post: one data transfer in one buffer.
+// The usual post: one data transfer in one buffer. It outlasts the post in registers.
 struct UsualPost {
   uint64_t length;
   uint64_t orrery_qp_counters::*kind;
-  int opcode;
-  unsigned flags;
+  bool unsignaled;
 };
 
 // To be asked before the post, see tally_chain(). False when it is something else.
 inline bool is_usual(const Qp& qp, const ibv_send_wr& wr, UsualPost* usual) {
   if (wr.next != nullptr || wr.num_sge != 1 || qp.loopback) return false;
   const uint64_t length = wr.sg_list[0].length;
-  *usual = {length, nullptr, static_cast<int>(wr.opcode), wr.send_flags};
+  usual->length = length;
+  usual->unsignaled = (wr.send_flags & IBV_SEND_SIGNALED) == 0 && !qp.sig_all;
   if (wr.opcode == IBV_WR_RDMA_WRITE && !may_be_control(qp, length, wr.send_flags))
     usual->kind = &orrery_qp_counters::writes;
   else if (wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && length != 0)
@@ -90,18 +90,18 @@ inline bool is_usual(const Qp& qp, const ibv_send_wr& wr, UsualPost* usual) {
   return true;
 }
 
-void count_usual_slow(Qp& qp, const UsualPost& usual, uint64_t now);
+void count_usual_slow(Qp& qp, uint64_t length, uint64_t orrery_qp_counters::*kind, bool unsignaled, uint64_t now);
+void count_usual_refused(Qp& qp, uint64_t now);
 
 // It was taken.
 inline void count_usual(Qp& qp, const UsualPost& usual, uint64_t now) {
   if (!begin_sending(qp)) [[unlikely]]
-    return count_usual_slow(qp, usual, now);
+    return count_usual_slow(qp, usual.length, usual.kind, usual.unsignaled, now);
   if (qp.spilled) [[unlikely]]
     collect_spill(qp);
   if (!qp.sends_data) qp.sends_data = true;
-  const bool unsignaled = (usual.flags & IBV_SEND_SIGNALED) == 0 && !qp.sig_all;
-  if (unsignaled) ++qp.unsignaled_sends;
-  qp.last_unsignaled = unsignaled;
+  if (usual.unsignaled) ++qp.unsignaled_sends;
+  qp.last_unsignaled = usual.unsignaled;
   note_sent(qp, now);
   add_owned(&qp.flow->tx_bytes, usual.length);
   add_owned(&qp.counters->posted_sends, 1);

@@ -20,18 +20,15 @@ namespace {
 using PostSend = int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
 using PostRecv = int (*)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
 
-void count_refusal(Qp& known, const ibv_send_wr* wr, ibv_send_wr* const* bad_wr, uint64_t now) {
-  if (is_counted(known)) count_refused(known, wr, bad_wr != nullptr ? *bad_wr : wr, now);
-}
-
 __attribute__((noinline)) int post_unusual(Qp& known, PostSend post, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr,
                                            uint64_t now) {
   const SendTally tally = tally_chain(known, wr);
   const int result = post(qp, wr, bad_wr);
-  if (result != 0)
-    count_refusal(known, wr, bad_wr, now);
-  else if (is_counted(known))
+  if (!is_counted(known)) return result;
+  if (result == 0)
     commit_tally(known, tally, now);
+  else
+    count_refused(known, wr, bad_wr != nullptr ? *bad_wr : wr, now);
   return result;
 }
 
@@ -46,11 +43,12 @@ inline int post_and_count(Qp& known, PostSend post, ibv_qp* qp, ibv_send_wr* wr,
   UsualPost usual;
   if (wr == nullptr || !is_usual(known, *wr, &usual)) return post_unusual(known, post, qp, wr, bad_wr, now);
   const int result = post(qp, wr, bad_wr);
-  if (result == 0) [[likely]]
-    count_usual(known, usual, now);
-  else
-    count_refusal(known, wr, bad_wr, now);
-  return result;
+  if (result != 0) [[unlikely]] {
+    count_usual_refused(known, now);
+    return result;
+  }
+  count_usual(known, usual, now);
+  return 0;
 }
 
 // What is held goes first, whoever counts it.

@@ -22,7 +22,7 @@ struct Search {
   const char* name;
   uintptr_t address;  // of code in the wanted object; 0: any object with a name of verbs
   void* found;
-  char path[kMaxPath];
+  char* path;  // of the object it was found in, in kMaxPath bytes; null: not wanted
 };
 
 bool is_named_verbs(const char* path) {
@@ -46,7 +46,7 @@ int visit(dl_phdr_info* object, size_t, void* out) {
   }
   if (!wanted || dynamic == nullptr) return 0;
   search.found = LoadedObject(object->dlpi_addr, dynamic).find(search.name);
-  if (search.found != nullptr && strlen(path) < kMaxPath) strcpy(search.path, path);
+  if (search.found != nullptr && search.path != nullptr && strlen(path) < kMaxPath) strcpy(search.path, path);
   return search.found != nullptr || search.address != 0;
 }
 
@@ -55,14 +55,15 @@ int visit(dl_phdr_info* object, size_t, void* out) {
 // RTLD_NEXT does not see what was opened RTLD_LOCAL (python's import).
 void* verbs_symbol(const char* name) {
   if (void* symbol = next_symbol(name)) return symbol;
-  Search search{name, 0, nullptr, ""};
+  char path[kMaxPath] = "";
+  Search search{name, 0, nullptr, path};
   dl_iterate_phdr(visit, &search);
-  if (search.path[0] != '\0') dlopen(search.path, RTLD_NOLOAD | RTLD_LAZY);  // a reference that is kept
+  if (path[0] != '\0') dlopen(path, RTLD_NOLOAD | RTLD_LAZY);  // a reference that is kept
   return search.found;
 }
 
 void* symbol_beside(void* function, const char* name) {
-  Search search{name, reinterpret_cast<uintptr_t>(function), nullptr, ""};
+  Search search{name, reinterpret_cast<uintptr_t>(function), nullptr, nullptr};
   dl_iterate_phdr(visit, &search);
   return search.found;
 }
