@@ -1,10 +1,12 @@
 #include "tools/sim/fluid/max_min.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace orrery::sim {
 namespace {
 
+constexpr double kNoKey = std::numeric_limits<double>::infinity();
 constexpr double kTie = 1e-12;  // relative: levels as close are one, so that equals stay equal
 
 }  // namespace
@@ -49,7 +51,6 @@ void MaxMin::seal() {
 void MaxMin::list(uint32_t id) {
   Group& group = groups_[id];
   group.listed = true;
-  ++listed_;
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
     if (use_parts_[use] == 0) continue;
     Link& link = links_[use_link_[use]];
@@ -62,7 +63,6 @@ void MaxMin::list(uint32_t id) {
 void MaxMin::unlist(uint32_t id) {
   Group& group = groups_[id];
   group.listed = false;
-  --listed_;
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
     if (use_slot_[use] == kNone) continue;
     Link& link = links_[use_link_[use]];
@@ -125,12 +125,16 @@ void MaxMin::touch(uint32_t id) {
   if (link.touched) return;
   link.touched = true;
   touched_.push_back(id);
-  link.load = link.weight_inside = 0;
-  link.inside = 0;
+  link.weight = link.held = 0;
+  link.unfrozen = 0;
+  link.key = kNoKey;
+  double load = 0;
   for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot) {
     const Group& group = groups_[slot_group_[slot]];
-    link.load += weight(group, slot_use_[slot]) * group.rate;
+    load += weight(group, slot_use_[slot]) * group.rate;
+    if (group.bottleneck == id) link.held = std::max(link.held, group.rate);
   }
+  link.left = link.capacity - load;
 }
 
 void MaxMin::take_in(uint32_t id) {
@@ -139,36 +143,64 @@ void MaxMin::take_in(uint32_t id) {
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
     if (use_slot_[use] != kNone) touch(use_link_[use]);
   group.inside = true;
+  group.frozen = false;
   inside_.push_back(id);
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
     if (use_slot_[use] == kNone) continue;
     Link& link = links_[use_link_[use]];
     const double mine = weight(group, use);
-    ++link.inside;
-    link.weight_inside += mine;
-    link.load = link.inside == link.listed ? 0 : link.load - mine * group.rate;
+    ++link.unfrozen;
+    link.weight += mine;
+    link.left += mine * group.rate;
+    if (!seeding_) propose(use_link_[use]);
   }
+  if (!seeding_ && group.limit > 0) push({group.limit, id, true});
+}
+
+void MaxMin::push(const Candidate& candidate) {
+  candidates_.push_back(candidate);
+  std::push_heap(candidates_.begin(), candidates_.end(), above);
+}
+
+// The level at which something happens at the link: it is full, or those outside that it holds must be looked at.
+double MaxMin::key(const Link& link) {
+  const double full = link.unfrozen != 0 ? std::max(0.0, link.left) / link.weight : kNoKey;
+  return link.held > 0 ? std::min(full, link.held) : full;
+}
+
+void MaxMin::propose(uint32_t id) {
+  Link& link = links_[id];
+  const double level = key(link);
+  if (level >= link.key) return;
+  link.key = level;
+  push({level, id, false});
 }
 
 void MaxMin::seed_set() {
+  seeding_ = true;
   for (const uint32_t id : changed_) {
     Group& group = groups_[id];
     group.changed = false;
-    group.rate = group.listed ? 0 : group.rate;  // what it had belongs to another number of flows
+    group.rate = 0;  // what it had belongs to another number of flows
     group.bottleneck = kNone;
   }
   for (const uint32_t id : changed_)
     if (groups_[id].listed) take_in(id);
   for (const uint32_t id : seeds_) {
-    Link& link = links_[id];
-    link.seed = false;
-    if (inside_.size() == listed_) continue;
+    links_[id].seed = false;
     touch(id);
-    for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot)
-      if (groups_[slot_group_[slot]].bottleneck == id) take_in(slot_group_[slot]);
   }
+  seeding_ = false;
   changed_.clear();
   seeds_.clear();
+  candidates_.clear();
+  for (const uint32_t id : touched_) {
+    links_[id].key = key(links_[id]);
+    if (links_[id].key != kNoKey) candidates_.push_back({links_[id].key, id, false});
+  }
+  for (const uint32_t id : inside_)
+    if (groups_[id].limit > 0) candidates_.push_back({groups_[id].limit, id, true});
+  std::make_heap(candidates_.begin(), candidates_.end(), above);
 }
 
 void MaxMin::freeze(uint32_t id, double level, uint32_t bottleneck) {
@@ -186,82 +218,72 @@ void MaxMin::freeze(uint32_t id, double level, uint32_t bottleneck) {
   }
 }
 
-// Progressive filling of what is inside. The level of a link only rises while others freeze, so that one entry in the
-// heap is enough: one that comes up too early goes back in.
+// Progressive filling of what is inside, from the lowest level up. The level of a link rises while others freeze, so
+// that an entry of the heap may come up too early and goes back in; it falls when a flow is taken in, but never below
+// the present level, as that flow was at least as fast: then a second entry is made, and the first is out of date.
 void MaxMin::fill() {
-  candidates_.clear();
-  for (const uint32_t id : touched_) {
-    Link& link = links_[id];
-    link.left = std::max(0.0, link.capacity - link.load);
-    link.weight = link.weight_inside;
-    link.unfrozen = link.inside;
-    if (link.unfrozen != 0) candidates_.push_back({link.left / link.weight, id, false});
-  }
-  for (const uint32_t id : inside_) {
-    groups_[id].frozen = false;
-    if (groups_[id].limit > 0) candidates_.push_back({groups_[id].limit, id, true});
-  }
-  std::make_heap(candidates_.begin(), candidates_.end(), above);
   double level = 0;
   const auto raise = [&level](double to) { level = to > level * (1 + kTie) ? to : level; };
   while (!candidates_.empty()) {
     std::pop_heap(candidates_.begin(), candidates_.end(), above);
-    Candidate& first = candidates_.back();
-    const uint32_t id = first.link;
-    if (first.is_limit) {
-      candidates_.pop_back();
-      if (groups_[id].frozen) continue;
-      raise(groups_[id].limit);
-      freeze(id, level, kNone);
-      continue;
-    }
-    const Link& link = links_[id];
-    if (link.unfrozen == 0) {
-      candidates_.pop_back();
-      continue;
-    }
-    const double now = std::max(0.0, link.left) / link.weight;
-    if (now > first.level * (1 + kTie) && candidates_.size() > 1 && now > candidates_.front().level) {
-      first.level = now;
-      std::push_heap(candidates_.begin(), candidates_.end(), above);
-      continue;
-    }
+    const Candidate first = candidates_.back();
     candidates_.pop_back();
-    raise(now);
-    for (uint32_t slot = link.first_slot; link.unfrozen != 0; ++slot) {
-      const Group& group = groups_[slot_group_[slot]];
-      if (group.inside && !group.frozen) freeze(slot_group_[slot], level, id);
+    if (first.is_limit) {
+      if (groups_[first.of].frozen) continue;
+      raise(groups_[first.of].limit);
+      freeze(first.of, level, kNone);
+      continue;
     }
+    Link& link = links_[first.of];
+    if (first.level != link.key) continue;
+    link.key = kNoKey;
+    const double now = key(link);
+    if (now > first.level * (1 + kTie) && !candidates_.empty() && now > candidates_.front().level) {
+      propose(first.of);
+      continue;
+    }
+    if (now == kNoKey) continue;
+    raise(now);
+    if (link.held > 0 && link.held == now)
+      release_held(first.of);
+    else if (!take_in_faster(first.of, now))
+      freeze_link(first.of, level);
   }
 }
 
-// Takes in who is outside and no longer has its bottleneck here, or holds more than those for whom this link is one.
-void MaxMin::take_in_violated(uint32_t id) {
+// Level `held` has come: does the link still fill up at it? If not, those it held may rise with the others.
+void MaxMin::release_held(uint32_t id) {
+  Link& link = links_[id];
+  const double held = link.held;
+  link.held = 0;
+  const bool still =
+      link.unfrozen != 0 ? link.left / link.weight <= held * (1 + tolerance_) : link.left <= link.capacity * tolerance_;
+  if (!still)
+    for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot)
+      if (groups_[slot_group_[slot]].bottleneck == id) take_in(slot_group_[slot]);
+  propose(id);
+}
+
+// Who is outside and faster than this link now lets the others be must give way.
+bool MaxMin::take_in_faster(uint32_t id, double level) {
   const Link& link = links_[id];
-  if (link.inside == link.listed) return;
-  double fastest = 0, here = -1;
-  const uint32_t end = link.first_slot + link.listed;
-  for (uint32_t slot = link.first_slot; slot < end; ++slot) {
+  bool any = false;
+  for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot) {
     const Group& group = groups_[slot_group_[slot]];
-    fastest = std::max(fastest, group.inside ? group.wanted : group.rate);
-    if (group.inside && group.next_bottleneck == id) here = group.wanted;
+    if (group.inside || group.rate <= level * (1 + tolerance_)) continue;
+    take_in(slot_group_[slot]);
+    any = true;
   }
-  const double equal = fastest * (1 - tolerance_);
-  const bool full = link.left <= link.capacity * tolerance_, unfair = here >= 0 && here < equal;
-  for (uint32_t slot = link.first_slot; slot < end; ++slot) {
-    const Group& group = groups_[slot_group_[slot]];
-    if (group.inside) continue;
-    const bool lost = group.bottleneck == id && (!full || group.rate < equal);
-    if (lost || (unfair && group.rate > here * (1 + tolerance_))) moved_.push_back(slot_group_[slot]);
-  }
+  if (any) propose(id);
+  return any;
 }
 
-bool MaxMin::take_in_violated() {
-  if (inside_.size() == listed_) return false;
-  moved_.clear();
-  for (const uint32_t link : touched_) take_in_violated(link);
-  for (const uint32_t group : moved_) take_in(group);
-  return !moved_.empty();
+void MaxMin::freeze_link(uint32_t id, double level) {
+  const Link& link = links_[id];
+  for (uint32_t slot = link.first_slot; link.unfrozen != 0; ++slot) {
+    const Group& group = groups_[slot_group_[slot]];
+    if (group.inside && !group.frozen) freeze(slot_group_[slot], level, id);
+  }
 }
 
 void MaxMin::commit() {
@@ -280,8 +302,7 @@ void MaxMin::commit() {
 
 std::span<const uint32_t> MaxMin::update() {
   seed_set();
-  do fill();
-  while (take_in_violated());
+  fill();
   commit();
   return moved_;
 }

@@ -5,10 +5,11 @@
 // from one that has no more. Equivalently every flow has a bottleneck: a full link on which nobody is faster (Bertsekas
 // and Gallager, Data Networks, 6.5), or its own limit.
 //
-// update() computes again only what a change reaches: it fills the flows at the changed links with all others held
-// where they are, looks for a flow outside that has lost its bottleneck or holds more than its part, takes these in,
-// and begins again until there is none. With the tolerance kExact the result is the max-min allocation; with a coarser
-// one ripples that have become smaller are not followed, which is what makes large congested fabrics fast.
+// update() computes again only what a change reaches, in one filling: the changed flows rise from 0 while all others
+// stay where they are, until the level says that another must move. That is when a link fills up below the rate of one
+// that is outside, or does not fill up at the rate of those that it held back. Levels only rise, so that whatever is
+// taken in is not too late. With the tolerance kExact the result is the max-min allocation; with a coarser one, ripples
+// that have become smaller are not followed, which is what makes large congested fabrics fast.
 #pragma once
 
 #include <cstddef>
@@ -61,26 +62,27 @@ class MaxMin {
     uint32_t bottleneck = kNone;       // a link; kNone: its limit, or none yet
     uint32_t next_bottleneck = kNone;  // of the filling under way
     uint16_t uses = 0;
-    bool inside = false;  // of the set that is filled; its load is then in no link's `load`
+    bool inside = false;  // of the set that is filled
     bool frozen = false;
     bool listed = false;  // at its links
     bool changed = false;
   };
   struct Link {
     double capacity = 0;
-    double load = 0;  // of the listed groups outside
-    double weight_inside = 0;
-    double left = 0, weight = 0;  // of the filling under way
+    // Of the filling under way.
+    double left = 0;  // by those outside and by the frozen
+    double weight = 0;
+    double held = 0;  // rate of those outside that have their bottleneck here; 0: none, or they have been looked at
+    double key = 0;   // of its entry among the candidates
+    uint32_t unfrozen = 0;
     uint32_t first_slot = 0;
     uint32_t listed = 0;
-    uint32_t inside = 0;
-    uint32_t unfrozen = 0;
     bool touched = false;
     bool seed = false;
   };
   struct Candidate {
     double level;
-    uint32_t link;  // or a group
+    uint32_t of;  // a link or a group
     bool is_limit;
   };
   static bool above(const Candidate& a, const Candidate& b) { return a.level > b.level; }
@@ -92,9 +94,13 @@ class MaxMin {
   void change(uint32_t group);
   void seed_set();
   void fill();
+  static double key(const Link& link);
+  void propose(uint32_t link);
+  void push(const Candidate& candidate);
+  void release_held(uint32_t link);
+  bool take_in_faster(uint32_t link, double level);
+  void freeze_link(uint32_t link, double level);
   void freeze(uint32_t group, double level, uint32_t bottleneck);
-  bool take_in_violated();
-  void take_in_violated(uint32_t link);
   void commit();
   double weight(const Group& group, uint32_t use) const { return group.flows * (use_parts_[use] * group.part); }
 
@@ -112,7 +118,7 @@ class MaxMin {
   std::vector<uint32_t> touched_;  // links
   std::vector<uint32_t> moved_;    // groups
   std::vector<Candidate> candidates_;
-  size_t listed_ = 0;
+  bool seeding_ = false;
 };
 
 }  // namespace orrery::sim
