@@ -114,7 +114,7 @@ YamlNode parse_yaml(std::string_view yaml, Mistakes& mistakes) {
     return root;
   } catch (const YAML::Exception& exception) {
     const uint32_t line = exception.mark.is_null() ? 0 : static_cast<uint32_t>(exception.mark.line + 1);
-    mistakes.add(line, "", fmt::format("not a topology in YAML: {}", exception.msg));
+    mistakes.add(line, "", fmt::format("not YAML that can be read here: {}", exception.msg));
     return {};
   }
 }

@@ -175,7 +175,7 @@ const OneMistake kMistakes[] = {
     {"an open bracket", "[h1:eth0, leaf1:p1]", "[h1:eth0, leaf1:p1", "f.yaml:"},
     {"a tab as indentation", "    tier: 1", "\ttier: 1", "f.yaml:"},
     {"an anchor", "{name: p3}", "&port {name: p3}",
-     "f.yaml:9: not a topology in YAML: anchors (&) and aliases (*) are not accepted; write the value out"},
+     "f.yaml:9: not YAML that can be read here: anchors (&) and aliases (*) are not accepted; write the value out"},
     {"a second document", "- [leaf1:p2, leaf2:p2]\n", "- [leaf1:p2, leaf2:p2]\n---\nname: two\n",
      "f.yaml:24: a second YAML document; keep one per file"},
 };
@@ -375,7 +375,7 @@ TEST_CASE("hostile files are refused with the limit that they break") {
     INFO(unit);
     const auto lines = mistakes_in(text);
     REQUIRE(lines.size() == 1);
-    CHECK(lines[0].find("not a topology in YAML") == std::string::npos);  // yaml-cpp has not seen it
+    CHECK(lines[0].find("not YAML that can be read here") == std::string::npos);  // yaml-cpp has not seen it
   }
   CHECK(mistakes_in(std::string("\xff\xfe[\0", 4))[0] ==
         "f.yaml: not plain text in UTF-8; convert it, for example with iconv -t UTF-8");

@@ -1,6 +1,7 @@
 #include "tools/sim/scenario/scenario.h"
 
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <set>
 
 #include "tests/unit/sim/workload_samples.h"
@@ -132,6 +133,36 @@ TEST_CASE("what a scenario needs is asked for") {
         std::string::npos);
   CHECK(refusal("topology: {file: t}\nworkload: {file: w}\n").find("workload.format: is missing") != std::string::npos);
   CHECK(refusal("topology: {file: t}\nworkload: {file: w, format: chakra, ranks: 4}\n") == "taken");
+}
+
+TEST_CASE("the example of the reference page is a scenario, and the page names every key") {
+  std::ifstream file(ORRERY_SCENARIO_PAGE);
+  const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const size_t begin = page.find("```yaml\n") + 8, end = page.find("```", begin);
+  REQUIRE(end != std::string::npos);
+  CHECK(refusal(page.substr(begin, end - begin)) == "taken");
+  // Every key is one that an unknown one is told of.
+  const std::string keys = refusal(R"(zzzzzzzz: 1
+topology: {zzzzzzzz: 1, leaf_spine: {zzzzzzzz: 1}}
+placement: {zzzzzzzz: 1}
+jobs: [{zzzzzzzz: 1, hosts: 2, steps: [{zzzzzzzz: 1, compute_us: 1, group: {zzzzzzzz: 1, size: 1}}]}]
+workload: {zzzzzzzz: 1}
+engine: {zzzzzzzz: 1, transport: {zzzzzzzz: 1}, switch: {zzzzzzzz: 1}, ecn: {zzzzzzzz: 1}, pfc: {zzzzzzzz: 1}, dcqcn: {zzzzzzzz: 1}, paths: {zzzzzzzz: 1}, telemetry: {zzzzzzzz: 1}}
+faults: [{zzzzzzzz: 1}]
+)");
+  size_t lists = 0;
+  for (size_t at = 0; (at = keys.find("the keys here are ", at)) != std::string::npos; ++lists) {
+    at += 18;
+    const std::string list = keys.substr(at, keys.find('\n', at) - at);
+    for (size_t start = 0; start < list.size();) {
+      const size_t comma = std::min(list.find(", ", start), list.size());
+      const std::string key = list.substr(start, comma - start);
+      CAPTURE(key);
+      CHECK(page.find("`" + key + "`") != std::string::npos);
+      start = comma + 2;
+    }
+  }
+  CHECK(lists == 17);
 }
 
 TEST_CASE("rounds replace the iterations of every job") {

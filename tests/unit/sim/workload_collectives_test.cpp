@@ -217,6 +217,65 @@ TEST_CASE("every collective ends, on ranks alone and sharing hosts, in packets")
     }
 }
 
+namespace {
+
+// What each task has heard of: the ranks whose ready task comes before it.
+std::vector<std::vector<bool>> heard_of(const Built& built) {
+  const Traffic& traffic = built.traffic;
+  std::vector<std::vector<uint32_t>> next(traffic.tasks.size());
+  std::vector<uint32_t> starter(traffic.transfers.size()), pending(traffic.tasks.size()), order;
+  for (uint32_t i = 0; i < traffic.tasks.size(); ++i)
+    if (traffic.tasks[i].transfer != kNone) starter[traffic.tasks[i].transfer] = i;
+  const auto lead = [&](uint32_t from, uint32_t to) { next[from].push_back(to), ++pending[to]; };
+  std::vector<uint32_t> last(traffic.flows.size(), kNone);  // transfers of a flow come one after the other
+  for (uint32_t i = 0; i < traffic.transfers.size(); ++i) {
+    uint32_t& before = last[traffic.transfers[i].flow];
+    if (before != kNone) lead(starter[before], starter[i]);
+    before = i;
+  }
+  for (const Edge& edge : traffic.after_task) lead(edge.from, edge.to);
+  for (const Edge& edge : traffic.after_delivered) lead(starter[edge.from], edge.to);
+  for (const Edge& edge : traffic.after_acknowledged) lead(starter[edge.from], edge.to);
+  for (uint32_t i = 0; i < pending.size(); ++i)
+    if (pending[i] == 0) order.push_back(i);
+  std::vector<std::vector<bool>> heard(traffic.tasks.size(), std::vector<bool>(built.ready.size()));
+  for (uint32_t rank = 0; rank < built.ready.size(); ++rank) heard[built.ready[rank]][rank] = true;
+  for (size_t i = 0; i < order.size(); ++i)
+    for (const uint32_t to : next[order[i]]) {
+      for (uint32_t rank = 0; rank < built.ready.size(); ++rank)
+        if (heard[order[i]][rank]) heard[to][rank] = true;
+      if (--pending[to] == 0) order.push_back(to);
+    }
+  return heard;
+}
+
+}  // namespace
+
+TEST_CASE("no rank is done before it has heard of all whose data it needs") {
+  const auto hosts = GENERATE(one_per_host(2), one_per_host(5), one_per_host(8), one_per_host(13),
+                              std::vector<uint32_t>{0, 0, 1, 1, 2, 2});
+  const auto n = static_cast<uint32_t>(hosts.size());
+  CommunicatorOptions options;
+  options.max_steps = GENERATE(0u, 100u);
+  options.round_width = GENERATE(1u, 3u);
+  for (uint8_t op = 0; op <= static_cast<uint8_t>(Op::kAllToAll); ++op)
+    for (uint8_t algorithm = 0; algorithm <= static_cast<uint8_t>(Algorithm::kDirect); ++algorithm) {
+      const Collective collective{
+          .op = static_cast<Op>(op), .algorithm = static_cast<Algorithm>(algorithm), .bytes = 5'000'000, .root = n / 2};
+      const auto built = try_build(collective, hosts, options);
+      if (!built) continue;
+      CAPTURE(name_of(collective.op), name_of(collective.algorithm), n);
+      const auto heard = heard_of(*built);
+      for (uint32_t rank = 0; rank < n; ++rank)
+        for (uint32_t from = 0; from < n; ++from) {
+          const bool needs = collective.op == Op::kBroadcast ? from == n / 2
+                             : collective.op == Op::kReduce  ? rank == n / 2 || from == rank
+                                                             : true;
+          if (needs) CHECK(heard[built->done[rank]][from]);
+        }
+    }
+}
+
 TEST_CASE("what a collective cannot do is refused with what it can") {
   const auto refusal = [](const Collective& collective, const std::vector<uint32_t>& hosts) {
     return try_build(collective, hosts).error().message;

@@ -14,7 +14,7 @@ struct HalvingDoubling {
   uint32_t channel;
   uint32_t power;  // ranks below it take part, the others have a partner who does
   uint32_t levels;
-  std::vector<Event> last;
+  std::vector<Event> last;  // by rank: after all that has arrived
 
   // Each rank below `power` exchanges with rank ^ distance. `sends_own`: the block that holds its own part (doubling),
   // else the partner's (halving).
@@ -29,7 +29,13 @@ struct HalvingDoubling {
       next[partner] = sent.arrived;
       weaver.finish(rank, sent.released);
     }
-    last.swap(next);
+    for (uint32_t rank = 0; rank < power; ++rank) last[rank] = with(rank, next[rank]);
+  }
+  // What a rank sends is made of all that has come so far, not of the last part alone.
+  Event with(uint32_t rank, const Event& arrived) {
+    if (last[rank].kind == Event::Kind::kNothing) return arrived;
+    const Event both[] = {last[rank], arrived};
+    return weaver.join(rank, both);
   }
   void fold() {
     for (uint32_t rank = power; rank < weaver.ranks(); ++rank)

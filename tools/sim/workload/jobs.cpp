@@ -259,11 +259,14 @@ uint64_t tasks_of(const Job& job) {
       if (step.compute != 0) tasks += ranks;
       if (!step.collective) continue;
       const uint32_t size = std::max(1u, resolved(job, step.group).size);
-      const double joins = step.collective->op == Op::kAllToAll && job.options.round_width > 1
-                               ? size * static_cast<double>(std::max(1u, job.options.channels))
-                               : 0;
-      tasks +=
-          ranks * (2 + joins) + ranks / size * static_cast<double>(transfers_of(*step.collective, size, job.options));
+      const Algorithm algorithm = algorithm_for(*step.collective);
+      const double channels = std::max(1u, job.options.channels);
+      const double sends = static_cast<double>(transfers_of(*step.collective, size, job.options));
+      // Where ranks wait for several things at once, a task stands for them.
+      double joins = 2;
+      if (step.collective->op == Op::kAllToAll && job.options.round_width > 1) joins += size * channels;
+      if (algorithm == Algorithm::kHalvingDoubling) joins += sends / size;
+      tasks += ranks * joins + ranks / size * sends;
     }
     return tasks;
   };

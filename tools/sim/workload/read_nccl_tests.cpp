@@ -62,7 +62,9 @@ class NcclTestsReader {
     size_t begin = end;
     while (begin > 0 && (std::isalnum(static_cast<unsigned char>(line[begin - 1])) != 0 || line[begin - 1] == '_'))
       --begin;
-    program_ = op_of(line.substr(begin, end - begin));
+    const std::string_view name = line.substr(begin, end - begin);
+    program_ = op_of(name);
+    if (name == "gather" || name == "scatter" || name == "hypercube") not_simulated_ = name;
   }
 
   // Rank  8 Group  0 Pid    371 on inst-yyyyy-gpu4 device  0 [0x0f] NVIDIA A100-SXM4-40GB
@@ -129,6 +131,9 @@ class NcclTestsReader {
     if (rows_.empty()) return refuse("has no results; is it what a nccl-tests program printed?");
     const uint32_t ranks = options_.ranks != 0 ? options_.ranks : ranks_;
     if (ranks == 0) return refuse("has no '# Rank' lines; give ranks");
+    if (!not_simulated_.empty() && !program_ && !options_.op)
+      return refuse(
+          fmt::format("is of {}_perf, which is not simulated; give the op to take in its place", not_simulated_));
     std::optional<Op> op = options_.op ? options_.op : program_;
     if (!op) op = infer(ranks);
     if (!op) return refuse("does not say which collective it measured; give op");
@@ -151,6 +156,7 @@ class NcclTestsReader {
   uint32_t ranks_ = 0;
   std::set<std::string> hosts_;
   std::optional<Op> program_;
+  std::string not_simulated_;  // the program's name, when it is one that nothing here stands for
   std::vector<Row> rows_;
 };
 

@@ -28,11 +28,7 @@ uint32_t log2_up(uint32_t n) {
 }
 
 Weaver::Weaver(Communicator& communicator, const Collective& collective, const std::vector<uint32_t>& ready)
-    : communicator_(communicator),
-      traffic_(communicator.traffic_),
-      collective_(collective),
-      ready_(ready),
-      finished_(communicator.ranks()) {
+    : communicator_(communicator), traffic_(communicator.traffic_), collective_(collective), ready_(ready) {
   for (const uint32_t host : communicator.hosts_) done_.push_back(traffic_.add_computation(host, 0));
 }
 
@@ -53,10 +49,9 @@ void Weaver::wait_for(const Event& event, uint32_t task) {
   }
 }
 
-void Weaver::wait_for_all(std::span<const Event> events, uint32_t rank, uint32_t task) {
-  const bool any =
-      std::any_of(events.begin(), events.end(), [](const Event& e) { return e.kind != Event::Kind::kNothing; });
-  if (!any) traffic_.after_task.push_back({ready_[rank], task});
+// What is first on a connection also waits until the rank is ready; the rest comes behind it.
+void Weaver::wait_for_all(std::span<const Event> events, uint32_t rank, uint32_t task, bool first) {
+  if (first) traffic_.after_task.push_back({ready_[rank], task});
   for (const Event& event : events) wait_for(event, task);
 }
 
@@ -70,7 +65,7 @@ Sent Weaver::send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, 
         {.job = communicator_.job_, .src = host(src), .dst = host(dst), .channel = channel, .phase = phase});
   const uint32_t transfer = traffic_.add_transfer(found->second, bytes);
   const bool opens = opened_.insert(found->second).second;
-  wait_for_all(waits, src, traffic_.add_send(transfer, options().step_delay, opens));
+  wait_for_all(waits, src, traffic_.add_send(transfer, options().step_delay, opens), opens);
   return {{Event::Kind::kDelivered, transfer}, {Event::Kind::kAcknowledged, transfer}};
 }
 
@@ -78,8 +73,8 @@ Sent Weaver::send_inside(uint32_t src, uint64_t bytes, uint32_t channel, std::sp
   const double transmission = options().nvlink_bps > 0 ? static_cast<double>(bytes) * 8e12 / options().nvlink_bps : 0;
   const Time duration = options().step_delay + options().nvlink_latency + static_cast<Time>(transmission);
   const uint32_t task = traffic_.add_computation(host(src), duration);
-  wait_for_all(waits, src, task);
   const auto [last, first] = inside_.try_emplace({src, channel}, task);
+  wait_for_all(waits, src, task, first);
   if (!first) traffic_.after_task.push_back({last->second, task});
   last->second = task;
   return {{Event::Kind::kTask, task}, {Event::Kind::kTask, task}};
@@ -88,19 +83,16 @@ Sent Weaver::send_inside(uint32_t src, uint64_t bytes, uint32_t channel, std::sp
 Event Weaver::join(uint32_t rank, std::span<const Event> events) {
   if (events.size() == 1) return events[0];
   const uint32_t task = traffic_.add_computation(host(rank), 0);
-  wait_for_all(events, rank, task);
+  wait_for_all(events, rank, task, false);
   return {Event::Kind::kTask, task};
 }
 
 void Weaver::finish(uint32_t rank, const Event& event) {
-  if (event.kind == Event::Kind::kNothing) return;
   wait_for(event, done_[rank]);
-  finished_[rank] = true;
 }
 
 std::vector<uint32_t> Weaver::done() {
-  for (uint32_t rank = 0; rank < done_.size(); ++rank)
-    if (!finished_[rank]) traffic_.after_task.push_back({ready_[rank], done_[rank]});
+  for (uint32_t rank = 0; rank < done_.size(); ++rank) traffic_.after_task.push_back({ready_[rank], done_[rank]});
   return done_;
 }
 

@@ -39,7 +39,7 @@ class Weaver {
   uint32_t host(uint32_t rank) const { return communicator_.hosts_[rank]; }
   uint64_t channel_bytes(uint32_t channel) const;
 
-  // `round` gives the phase. With nothing to wait for it starts when the rank is ready.
+  // `round` gives the phase. Not before the rank is ready, nor before what it sent on the same connection.
   Sent send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, uint32_t round, std::span<const Event> waits);
   Sent send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, uint32_t round,
             std::initializer_list<Event> waits) {
@@ -54,7 +54,7 @@ class Weaver {
 
  private:
   void wait_for(const Event& event, uint32_t task);
-  void wait_for_all(std::span<const Event> events, uint32_t rank, uint32_t task);
+  void wait_for_all(std::span<const Event> events, uint32_t rank, uint32_t task, bool first);
   Sent send_inside(uint32_t src, uint64_t bytes, uint32_t channel, std::span<const Event> waits);
 
   Communicator& communicator_;
@@ -62,7 +62,6 @@ class Weaver {
   const Collective& collective_;
   const std::vector<uint32_t>& ready_;
   std::vector<uint32_t> done_;
-  std::vector<bool> finished_;
   std::unordered_set<uint32_t> opened_;                       // flows that have sent
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> inside_;  // by rank and channel: the last NVLink hop
 };
