@@ -39,6 +39,7 @@ void set_up(Session& session) {
   add_watch_command(session);
   add_topology_commands(session);
   add_key_commands(session);
+  add_simulate_command(session);
   // Last, or every sub-command would repeat it.
   app.footer(
       "Exit codes: 0 success; 1 failure, or what was named is not there; 2 wrong usage or bad input;\n"

@@ -34,6 +34,7 @@ void add_topology_commands(Session& session);
 // `plan`: the sub-command of that name, shared with commands that need no controller.
 void add_live_commands(Session& session, CLI::App& plan);
 void add_plan_compute(Session& session, CLI::App& plan);
+void add_simulate_command(Session& session);
 void add_watch_command(Session& session);
 std::shared_ptr<bool> add_json_flag(CLI::App& app);
 

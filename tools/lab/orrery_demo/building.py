@@ -11,8 +11,8 @@ TARGETS = ["orreryctl", "orrery-switch", "orrery-agent", "orrery-controller", "o
 NINJA_LINE = re.compile(r"\[(\d+)/(\d+)\]")
 
 
-def prepare(progress):
-    """Programs of build/release, up to date."""
+def prepare(progress, targets=TARGETS):
+    """Programs of build/release, `targets` up to date."""
     progress.step("checking packages")
     _stream([os.path.join(REPOSITORY, "tools", "setup"), "--quiet"], lambda line: progress.line("  " + line), "installing packages")
     folder = os.path.join(REPOSITORY, "build", "release")
@@ -28,7 +28,7 @@ def prepare(progress):
         if at and at.group(2) != "0":
             progress.update(f"building, step {at.group(1)} of {at.group(2)}")
 
-    _stream(["ninja", "-C", folder, *TARGETS], show, "building", log)
+    _stream(["ninja", "-C", folder, *targets], show, "building", log)
     return Programs(folder)
 
 

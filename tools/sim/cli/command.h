@@ -1,0 +1,42 @@
+// What the command files share.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tools/sim/cli/cli.h"
+#include "tools/sim/runner/runner.h"
+#include "tools/sim/scenario/scenario.h"
+
+namespace orrery::sim {
+
+// Prints "PROGRAM: message" on console.err and returns the exit code that fits the error.
+int report(const Console& console, const Error& error);
+
+void add_compare_command(CLI::App& app, Console& console, std::function<int()>& action);
+void add_report_command(CLI::App& app, Console& console, std::function<int()>& action);
+
+// "400G", "125M", "64Mi", "1500": k, M, G and T are powers of 1000, Ki, Mi and Gi of 1024.
+Result<uint64_t> parse_quantity(const std::string& text);
+
+Status write_file(const std::string& path, const std::string& text);
+
+// What `run` was asked for.
+struct RunRequest {
+  Scenario scenario;
+  std::string title;  // what is simulated, in words
+  bool ideal = true;
+  bool json = false;
+  bool progress = false;
+  std::string output;  // JSON file besides the table; empty: none
+  std::string csv;     // prefix; empty: none
+  double memory_gib = 0;
+};
+
+EngineRun engine_of(const Scenario& scenario);
+
+std::string render_text(const nlohmann::json& document, bool colour);
+std::string render_html(const nlohmann::json& document);
+
+}  // namespace orrery::sim
