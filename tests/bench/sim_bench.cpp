@@ -112,12 +112,12 @@ double threads2_ratio(const fabric::Graph& graph, const Program& program) {
 
 // As many 8 MiB flows a host as said, each to a host of its own by a hashed path, beginning at a random moment.
 Program staggered(const fabric::Graph& graph, uint32_t flows_per_host) {
-  std::mt19937 random(7);
+  std::mt19937_64 random(7);
   ProgramBuilder builder(graph);
   const auto hosts = static_cast<uint32_t>(graph.nics().size());
   const Time spread = 2 * flows_per_host * kFlowBytes * 80;  // NICs are half busy at 100 Gb/s
   for (uint32_t i = 0; i < flows_per_host * hosts; ++i) {
-    const uint32_t src = i % hosts, dst = (src + 1 + random() % (hosts - 1)) % hosts;
+    const uint32_t src = i % hosts, dst = (src + 1 + static_cast<uint32_t>(random() % (hosts - 1))) % hosts;
     const auto port = static_cast<uint16_t>(49'152 + random() % 16'384);
     const auto path = graph.ecmp_path({graph.nics()[src].address, graph.nics()[dst].address, port, 4791, 17});
     builder.add_send_step(builder.add_message(builder.add_qp(src, dst, {*path}), kFlowBytes), random() % spread);
