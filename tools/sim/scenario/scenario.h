@@ -16,7 +16,8 @@
 //   faults: [{at_us: 500, link: "leaf1:p5"}]    # the cable of that port, both ways; up: true mends it
 //   clock_error_ns: 100                         # of every host, even within +- this
 //
-// docs/reference/scenario.md lists every key. Reading reports every mistake at once, each with file, line, key and cure.
+// docs/reference/scenario.md lists every key. Reading reports every mistake at once, each with file, line, key and
+// cure.
 #pragma once
 
 #include <cstdint>
