@@ -21,7 +21,7 @@ uint32_t TimeBuckets::bucket_for(Time time) {
   hint = free_.back();
   free_.pop_back();
   buckets_[hint] = {time, kNone, kNone};
-  heap_.push_back({time, hint});
+  heap_.push_back({time, made_++, hint});
   std::push_heap(heap_.begin(), heap_.end(), later);
   return hint;
 }

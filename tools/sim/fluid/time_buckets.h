@@ -33,9 +33,10 @@ class TimeBuckets {
   };
   struct Entry {
     Time time;
+    uint64_t made;  // a time may have several buckets: the one made last is filled
     uint32_t bucket;
   };
-  static bool later(const Entry& a, const Entry& b) { return a.time > b.time; }
+  static bool later(const Entry& a, const Entry& b) { return a.time != b.time ? a.time > b.time : a.made > b.made; }
   uint32_t bucket_for(Time time);
   void drop_empty_front();
   void drop_all_empty();
@@ -49,6 +50,7 @@ class TimeBuckets {
   std::vector<Entry> heap_;                 // a bucket that was emptied by remove() stays until it comes to the front
   std::array<uint32_t, kRecent> recent_{};  // buckets by a hash of their time: only a hint
   size_t queued_ = 0;
+  uint64_t made_ = 0;
 };
 
 }  // namespace orrery::sim
