@@ -18,6 +18,7 @@ constexpr double kNsPerSecond = 1e9;
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kSavePeriodNs = 2'000'000'000;  // of what was learned; plans are saved when they are in force
 constexpr uint64_t kExpireNs = 100 * kNsPerMs;
+constexpr uint64_t kMovePatienceNs = 60'000 * kNsPerMs;
 
 bool same(const drivers::Flow& a, const drivers::Flow& b) {
   return a.flow_id == b.flow_id && a.comm_id == b.comm_id && a.tuple == b.tuple && a.path == b.path &&
@@ -242,14 +243,13 @@ void Core::plan(uint64_t now_ns) {
   plan_due_ns_ = UINT64_MAX;
   const drivers::Capabilities capable = driver_.capabilities();
   const DemandRules rules = {.moves_live_flows = capable.moves_live_flows || !capable.applies,
+                             .host_may_move = [&](LiveFlow& flow) { return may_move(flow, now_ns); },
                              .options = options_.planner};
   const auto current = [this](uint64_t flow_id) -> fabric::Path {
     const auto found = in_force_.index.find(flow_id);
     if (found == in_force_.index.end()) return {};
     const fabric::Path& path = in_force_.plan->flows[found->second].path;
-    const bool usable =
-        std::all_of(path.begin(), path.end(), [this](fabric::LinkId link) { return fabric_.link(link).usable(); });
-    return usable ? path : fabric::Path();
+    return is_usable(path) ? path : fabric::Path();
   };
   Demands demands = build_demands(
       fabric_, communicators_, flows_, flow_ids_, rules, [this](LiveFlow& flow) { return path_of(flow); }, current);
@@ -276,7 +276,20 @@ void Core::plan(uint64_t now_ns) {
   }
   rollout_.start(flows, now_ns);
   rolled_out_ = std::move(flows);
+  rolled_out_ns_ = now_ns;
   ++path_epoch_;
+}
+
+bool Core::is_usable(const fabric::Path& path) const {
+  return std::all_of(path.begin(), path.end(), [this](fabric::LinkId link) { return fabric_.link(link).usable(); });
+}
+
+// A queue pair moves at a quiet moment; one that has not found any for so long counts as one that cannot.
+bool Core::may_move(LiveFlow& flow, uint64_t now_ns) {
+  if (!flow.movable()) return false;
+  if (now_ns < rolled_out_ns_ + kMovePatienceNs) return true;
+  const fabric::Path* planned = planned_path(pair_key(flow.tuple.src, flow.tuple.dst));
+  return planned == nullptr || !is_usable(*planned) || path_of(flow) == *planned;
 }
 
 void Core::find_adopted(Demands& demands) const {

@@ -105,6 +105,8 @@ class Core : public api::Receiver {
   void find_adopted(Demands& demands) const;
   void adopt(Demands demands, std::shared_ptr<const planner::Plan> plan, uint64_t planning_ns);
   std::vector<drivers::Flow> flows_to_roll_out() const;
+  bool is_usable(const fabric::Path& path) const;
+  bool may_move(LiveFlow& flow, uint64_t now_ns);
   bool speaks_roce(const IpAddress& address) const;
   void settle(uint64_t now_ns);
   void expire(uint64_t now_ns);
@@ -131,6 +133,7 @@ class Core : public api::Receiver {
   std::vector<drivers::Flow> rolled_out_;  // what rollout was given last
   std::vector<drivers::Flow> failed_;      // what was taken back last, not to be tried again before retry_ns_
   uint64_t retry_ns_ = 0;
+  uint64_t rolled_out_ns_ = 0;
   std::string planning_problem_;  // of the last attempt; "" when it worked
   std::string rollout_problem_;   // why the last plan was taken back; "" when it stands
   uint64_t plan_due_ns_ = UINT64_MAX;

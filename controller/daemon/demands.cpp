@@ -89,7 +89,8 @@ Demands build_demands(const fabric::Graph& fabric, const CommunicatorBook& commu
   for (const auto& [pair, use] : used) {
     const auto live = flows.of_pair(std::nullopt, pair.first, pair.second);
     // What can move while it runs is planned anew; one flow that cannot holds its pair where it is.
-    const auto stuck = std::find_if(live.begin(), live.end(), [](const LiveFlow* flow) { return !flow->movable(); });
+    const auto stuck =
+        std::find_if(live.begin(), live.end(), [&](LiveFlow* flow) { return !rules.host_may_move(*flow); });
     add(pair_key(pair.first, pair.second), use.comm_id, use.bytes, stuck == live.end() ? nullptr : *stuck);
   }
   for (const auto& [tuple, use] : heaviest_plain(flows, used)) add({tuple}, 0, use.bytes, use.flow);

@@ -51,7 +51,8 @@ struct Demands {
 };
 
 struct DemandRules {
-  bool moves_live_flows = true;  // false: flows that exist are fixed where they are
+  bool moves_live_flows = true;  // false: flows that exist are fixed where they are, unless their host may move them
+  std::function<bool(LiveFlow&)> host_may_move = [](LiveFlow& flow) { return flow.movable(); };
   planner::Options options;
 };
 

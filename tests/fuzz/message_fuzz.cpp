@@ -62,7 +62,9 @@ void feed(const std::string& bytes, Decode&& decode, int& accepted) {
 TEST_CASE("no decoder crashes on mutated messages, and what it accepts is consistent") {
   std::mt19937 random(20261129);
   int accepted = 0;
-  for (const test::EncodedSample& sample : test::encoded_samples())
+  std::vector<test::EncodedSample> samples = test::encoded_samples(), newer = test::encoded_samples_0_2();
+  samples.insert(samples.end(), newer.begin(), newer.end());
+  for (const test::EncodedSample& sample : samples)
     for (int i = 0; i < kMutationsPerSample; ++i) {
       const std::string bytes = mutated(sample.bytes, random);
       feed(bytes, msg::decode_intent_window, accepted);

@@ -17,6 +17,11 @@ struct RoceFixture : CoreFixture {
     if (roce) hello.features.emplace_back("roce");
     core.on_agent_hello(hello, now);
   }
+  // With communicator 7 still there, and its ranks still on `nics`.
+  void a_minute_later(const std::vector<size_t>& nics) {
+    now += 60'000 * kMs;
+    announce_all(7, nics);
+  }
   FiveTuple pair_tuple(size_t src, size_t dst, uint16_t sport) const {
     return {address(src), address(dst), sport, 4791, IPPROTO_UDP};
   }
@@ -111,6 +116,7 @@ TEST_CASE_METHOD(
   const uint8_t flags = GENERATE(uint8_t{0}, uint8_t{ORRERY_QP_CAN_MOVE});
   queue_pair(0, 4, port_of(0, 4, flow.path), 17, 7, 64 * kBytes, flags);
   CHECK(plan().flows.at(0).on_path == msg::PlannedFlow::OnPath::kYes);
+  if (GENERATE(false, true)) a_minute_later({0, 4});
   // The link it uses fails.
   const std::string port = flow.path.at(1);
   core.on_telemetry(
@@ -211,4 +217,28 @@ TEST_CASE_METHOD(RoceFixture, "the host list shows what agents say of RoCE and o
   REQUIRE(found != hosts.end());
   CHECK(found->features == std::vector<std::string>{"roce"});
   CHECK(found->layers == std::vector<uint32_t>{2, 2, 1, 2, 0});
+}
+
+TEST_CASE_METHOD(RoceFixture, "a queue pair that found no moment to move for a minute is planned around") {
+  driver.capable.moves_live_flows = false;
+  driver.steers_network = false;
+  greet(0);
+  greet(4);
+  announce_all(7, {0, 4});
+  pass(100);
+  const auto flow = plan().flows.at(0);
+  std::vector<std::string> other;
+  for (const auto& path : fabric.paths(fabric.nics()[0], fabric.nics()[4]))
+    if (fabric.path_names(path) != flow.path) other = fabric.path_names(path);
+  queue_pair(0, 4, port_of(0, 4, other), 17, 7, 64 * kBytes);
+  const auto plan_again = [&](uint64_t sequence) {
+    call(7, 0, 0, ORRERY_OP_ALL_REDUCE, kBytes << sequence, sequence);
+    pass(100);
+    return plan().flows.at(0);
+  };
+  CHECK(plan_again(0).path == flow.path);
+  a_minute_later({0, 4});
+  const auto stuck = plan_again(1);
+  CHECK(stuck.state == msg::PlannedFlow::State::kFixed);
+  CHECK(stuck.path == other);
 }
