@@ -3,11 +3,11 @@
 from .workload_nccl import CONNECTIONS_PER_PEER, NcclWorkload
 
 # The proxy thread polls for completions. A processor that all ranks have in common is better left to the one that has something to do.
-POLL_SETTINGS = {"HOSTNCCL_POLL_SPINS": "1", "HOSTNCCL_POLL_YIELDS": "0", "HOSTNCCL_POLL_SLEEP_US": "10000"}
+POLL_SETTINGS = {"HOSTNCCL_POLL_SPINS": "1", "HOSTNCCL_POLL_YIELDS": "0", "HOSTNCCL_POLL_SLEEP_US": "20000"}
 
 
 class RoceWorkload(NcclWorkload):
-    sample_every_s = 1.0
+    sample_every_s = 2.0
     ask_every_s = 10.0
 
     def __init__(self, options, programs, hosts):

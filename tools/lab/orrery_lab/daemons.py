@@ -14,8 +14,8 @@ from .processes import is_alive, last_lines
 READY_LIMIT_S = 20.0
 # In a guest ten times slower than the machine, where all nodes share one processor: windows are longer and counters are told less often,
 # so that what they cost stays a small share of it.
-SHARED_HOST = ["--agent.only_interface", "true", "--window.length_ms", "250", "--window.idle_ms", "500", "--window.quiet_ms", "300",
-               "--window.progress_ms", "500"]
+SHARED_HOST = ["--agent.only_interface", "true", "--window.length_ms", "500", "--window.idle_ms", "500", "--window.quiet_ms", "300",
+               "--window.progress_ms", "1000"]
 SLOW_SWITCH = ["--switch.telemetry_ms", "1000"]
 
 
