@@ -2,9 +2,10 @@
 // fair rate (demand weighted by the share of each link it uses), which changes when another starts or ends.
 //
 // What it leaves out: queues, losses, and that a sender takes time to find its rate. ACKs take no capacity (1.6 % of a
-// link that carries 4000-byte packets the other way). Mean completion is the packet engine's within 3 % for permutations
-// of long flows; for several flows a host with PFC alone, which also holds back flows that do not share the bottleneck,
-// the packet engine was up to 16 % slower (8 leaves, 4 spines, 32 hosts; tests/unit/sim/fluid_test.cpp).
+// link that carries 4000-byte packets the other way). Mean completion is the packet engine's within 3 % for
+// permutations of long flows; for several flows a host with PFC alone, which also holds back flows that do not share
+// the bottleneck, the packet engine was up to 16 % slower (8 leaves, 4 spines, 32 hosts;
+// tests/unit/sim/fluid_test.cpp).
 #pragma once
 
 #include "controller/fabric/graph.h"
