@@ -18,19 +18,6 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-std::string_view kind_name(const YamlNode& node) {
-  switch (node.kind) {
-    case Kind::kNull:
-      return "empty";
-    case Kind::kScalar:
-      return "a single value";
-    case Kind::kList:
-      return "a list";
-    default:
-      return "a map";
-  }
-}
-
 // The keys of one map: reports those unknown, repeated or missing.
 class Fields {
  public:

@@ -119,4 +119,17 @@ YamlNode parse_yaml(std::string_view yaml, Mistakes& mistakes) {
   }
 }
 
+std::string_view kind_name(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      return "empty";
+    case YamlNode::Kind::kScalar:
+      return "a single value";
+    case YamlNode::Kind::kList:
+      return "a list";
+    default:
+      return "a map";
+  }
+}
+
 }  // namespace orrery::fabric

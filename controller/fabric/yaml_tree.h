@@ -29,4 +29,7 @@ inline constexpr size_t kYamlMaxScalarBytes = 4096;
 // A null node, and a mistake in `mistakes`, when the text is not YAML within the limits.
 YamlNode parse_yaml(std::string_view yaml, Mistakes& mistakes);
 
+// For messages: "a list".
+std::string_view kind_name(const YamlNode& node);
+
 }  // namespace orrery::fabric

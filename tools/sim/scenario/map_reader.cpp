@@ -8,26 +8,10 @@
 
 namespace orrery::sim {
 
+using fabric::kind_name;
 using fabric::quoted;
 using fabric::YamlNode;
 using Kind = YamlNode::Kind;
-
-namespace {
-
-std::string_view kind_name(const YamlNode& node) {
-  switch (node.kind) {
-    case Kind::kNull:
-      return "empty";
-    case Kind::kScalar:
-      return "a single value";
-    case Kind::kList:
-      return "a list";
-    default:
-      return "a map";
-  }
-}
-
-}  // namespace
 
 MapReader::MapReader(const YamlNode& map, std::string key, fabric::Mistakes& mistakes)
     : map_(map), key_(std::move(key)), mistakes_(mistakes), is_map_(map.kind == Kind::kMap) {

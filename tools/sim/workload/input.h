@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/result.h"
 
@@ -26,6 +27,8 @@ std::string shown(std::string_view text);
 std::string_view next_line(std::string_view text, size_t& position);
 
 std::string_view trimmed(std::string_view text);
+// What blanks and tabs part.
+std::vector<std::string_view> words_of(std::string_view line);
 
 // Digits only, all of it.
 bool parse_whole(std::string_view text, uint64_t& value);

@@ -43,7 +43,7 @@ class HtsimReader {
       ++line_;
       const std::string_view line = trimmed(next_line(input_.text, position));
       if (line.empty() || line.front() == '#') continue;
-      tokens_ = split(line);
+      tokens_ = words_of(line);
       ORRERY_TRY(read_line());
     }
     return finish();
@@ -51,16 +51,6 @@ class HtsimReader {
 
  private:
   Error at(std::string_view what) const { return line_error(input_.name, line_, what); }
-
-  static std::vector<std::string_view> split(std::string_view line) {
-    std::vector<std::string_view> tokens;
-    for (size_t start = 0; (start = line.find_first_not_of(" \t", start)) != std::string_view::npos;) {
-      const size_t end = std::min(line.find_first_of(" \t", start), line.size());
-      tokens.push_back(line.substr(start, end - start));
-      start = end;
-    }
-    return tokens;
-  }
 
   Status read_line() {
     const std::string_view first = tokens_[0];

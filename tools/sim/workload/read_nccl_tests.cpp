@@ -46,16 +46,6 @@ class NcclTestsReader {
  private:
   Error at(std::string_view what) const { return line_error(input_.name, line_, what); }
 
-  static std::vector<std::string_view> split(std::string_view line) {
-    std::vector<std::string_view> tokens;
-    for (size_t start = 0; (start = line.find_first_not_of(" \t", start)) != std::string_view::npos;) {
-      const size_t end = std::min(line.find_first_of(" \t", start), line.size());
-      tokens.push_back(line.substr(start, end - start));
-      start = end;
-    }
-    return tokens;
-  }
-
   void find_program(std::string_view line) {
     const size_t end = line.find("_perf");
     if (end == std::string_view::npos || program_) return;
@@ -69,7 +59,7 @@ class NcclTestsReader {
 
   // Rank  8 Group  0 Pid    371 on inst-yyyyy-gpu4 device  0 [0x0f] NVIDIA A100-SXM4-40GB
   Status read_comment(std::string_view line) {
-    const auto tokens = split(line);
+    const auto tokens = words_of(line);
     if (tokens.size() < 2 || tokens[0] != "Rank") return {};
     uint64_t rank = 0;
     if (!parse_whole(tokens[1], rank)) return {};
@@ -82,7 +72,7 @@ class NcclTestsReader {
 
   // size count type redop root time algbw busbw #wrong time algbw busbw #wrong
   Status read_row(std::string_view line) {
-    const auto tokens = split(line);
+    const auto tokens = words_of(line);
     Row row;
     uint64_t count = 0;
     if (tokens.size() < 2 || !parse_whole(tokens[0], row.bytes) || !parse_whole(tokens[1], count)) return {};

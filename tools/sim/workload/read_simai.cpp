@@ -38,7 +38,7 @@ class SimaiReader {
       ++line_;
       const std::string_view line = trimmed(next_line(input_.text, position));
       if (line.empty() || line.front() == '#') continue;
-      const auto tokens = split(line);
+      const auto tokens = words_of(line);
       if (kind_.empty() || tokens[0] == kind_) {
         ORRERY_TRY(read_header(tokens));
       } else if (tokens.size() == 1) {
@@ -52,16 +52,6 @@ class SimaiReader {
 
  private:
   Error at(std::string_view what) const { return line_error(input_.name, line_, what); }
-
-  static std::vector<std::string_view> split(std::string_view line) {
-    std::vector<std::string_view> tokens;
-    for (size_t start = 0; (start = line.find_first_not_of(" \t", start)) != std::string_view::npos;) {
-      const size_t end = std::min(line.find_first_of(" \t", start), line.size());
-      tokens.push_back(line.substr(start, end - start));
-      start = end;
-    }
-    return tokens;
-  }
 
   // KIND key: value key: value ...
   Status read_header(const std::vector<std::string_view>& tokens) {
