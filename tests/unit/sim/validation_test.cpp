@@ -1,12 +1,18 @@
 // The packet engine against queueing theory and a trace worked by hand.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
 
 #include "tests/unit/sim/fixtures.h"
+#include "tests/unit/sim/statistics.h"
 
 namespace orrery::sim {
 namespace {
+
+fabric::Path only_path(const fabric::Graph& graph, uint32_t src, uint32_t dst) {
+  return graph.paths(graph.nics()[src], graph.nics()[dst]).front();
+}
 
 // N*D/D/1: probability that the work before a server exceeds x services, with `sources` of period `period` services at
 // random phases (Roberts and Virtamo 1991).
@@ -20,8 +26,45 @@ double waits_longer(int sources, double period, double x) {
   return sum;
 }
 
-fabric::Path only_path(const fabric::Graph& graph, uint32_t src, uint32_t dst) {
-  return graph.paths(graph.nics()[src], graph.nics()[dst]).front();
+// M/D/1: mean wait in services (Pollaczek and Khinchine), and the probability that `n` are in the system.
+double mean_wait(double load) {
+  return load / (2 * (1 - load));
+}
+double in_system(double load, int n) {
+  if (n == 0) return 1 - load;
+  double sum = std::exp(n * load);
+  for (int k = 1; k < n; ++k) {
+    const double x = k * load, sign = (n - k) % 2 == 0 ? 1 : -1;
+    sum += sign * std::exp(x) *
+           (std::pow(x, n - k) / std::tgamma(n - k + 1) + std::pow(x, n - k - 1) / std::tgamma(n - k));
+  }
+  return (1 - load) * (n == 1 ? std::exp(load) - 1 : sum);
+}
+
+// Waits, in services, of packets that come to one port at random times. Sources take turns, so that none is ever asked
+// for a packet while it sends one: what comes to the port is a Poisson stream.
+std::vector<double> random_waits(double load, int packets, uint64_t seed) {
+  constexpr uint32_t kSources = 32;
+  const auto graph = leaf_spine(1, 1, kSources + 1);
+  std::mt19937_64 random(seed);
+  std::exponential_distribution<double> gap(load / static_cast<double>(kFullPacket));
+  ProgramBuilder builder(graph);
+  std::vector<uint32_t> qps;
+  for (uint32_t source = 1; source <= kSources; ++source)
+    qps.push_back(builder.add_qp(source, 0, {only_path(graph, source, 0)}));
+  double at = 1;
+  for (int packet = 0; packet < packets; ++packet) {
+    at += gap(random);
+    builder.add_send_step(builder.add_message(qps[packet % kSources], 4'000), static_cast<Time>(at));
+  }
+  const RunResult result = run_packets(graph, builder.build().value(), plain_config());
+  std::vector<double> waits;
+  for (size_t message = 0; message < result.delivered_at.size(); ++message) {
+    const Time alone = 2 * (kPerUs + kFullPacket);
+    waits.push_back(static_cast<double>(result.delivered_at[message] - result.released_at[message] - alone) /
+                    static_cast<double>(kFullPacket));
+  }
+  return waits;
 }
 
 }  // namespace
@@ -59,6 +102,34 @@ TEST_CASE("paced sources wait as the N*D/D/1 queue says") {
     const double expected = waits_longer(kSources - 1, kPeriod, static_cast<double>(x));
     INFO("more than " << x << " packets");
     CHECK(static_cast<double>(longer[x]) / seen == Approx(expected).margin(0.025));
+  }
+}
+
+TEST_CASE("packets at random times wait as the M/D/1 queue says") {
+  const double load = GENERATE(0.5, 0.7, 0.8, 0.9);
+  constexpr int kRuns = 20, kSettle = 1'000, kShown = 6;
+  // The queue remembers for about 1 / (1 - load)^2 services.
+  const int packets = 10'000 + static_cast<int>(300 / ((1 - load) * (1 - load)));
+  std::vector<double> means;
+  std::vector<std::vector<double>> shares(kShown);  // of packets that found 0, 1, ... before them, by run
+  for (int run = 0; run < kRuns; ++run) {
+    std::vector<double> waits = random_waits(load, packets, 100 + run);
+    waits.erase(waits.begin(), waits.begin() + kSettle);
+    means.push_back(mean_of(waits));
+    for (int n = 0; n < kShown; ++n) {
+      const auto found = [n](double wait) { return static_cast<int>(std::ceil(wait - 1e-6)) == n; };
+      const auto count = static_cast<double>(std::count_if(waits.begin(), waits.end(), found));
+      shares[n].push_back(count / static_cast<double>(waits.size()));
+    }
+  }
+  INFO("load " << load);
+  // Runs are independent, so their spread says how far the mean may be off: four standard errors, which are small.
+  REQUIRE(standard_error_of(means) < 0.04 * mean_wait(load));
+  CHECK(mean_of(means) == Approx(mean_wait(load)).margin(4 * standard_error_of(means)));
+  for (int n = 0; n < kShown; ++n) {
+    INFO(n << " before it");
+    REQUIRE(standard_error_of(shares[n]) < 0.005);
+    CHECK(mean_of(shares[n]) == Approx(in_system(load, n)).margin(4 * standard_error_of(shares[n])));
   }
 }
 
