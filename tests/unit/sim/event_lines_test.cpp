@@ -10,16 +10,19 @@ TEST_CASE("events come in the order of their times, whatever line or heap they w
   std::mt19937_64 random(GENERATE(1u, 2u, 3u));
   EventLines events;
   std::multimap<Time, uint64_t> expected;
-  const std::vector<Time> delays{5, 80, 81, 1'000, 325'120, 1'000'000};
+  // Few, or more than there are lines.
+  std::vector<Time> delays{5, 80, 81, 1'000, 325'120, 1'000'000};
+  if (GENERATE(false, true))
+    for (Time delay = 100; delay < 500; ++delay) delays.push_back(delay);
   Time now = 0;
-  uint64_t made = 0, seen = 0;
+  uint64_t made = 0, seen = 0, carried = 0;
   for (int round = 0; round < 20'000; ++round) {
     for (uint64_t i = random() % 3; i > 0; --i) {
       const uint64_t key = Event::make_key(EventKind::kWake, static_cast<uint32_t>(++made));
       const uint64_t way = random() % (delays.size() + 1);
       const Time time = now + (way < delays.size() ? delays[way] : 1 + random() % 100'000);
       if (way < delays.size())
-        events.push(events.line_for(delays[way]), time, key, {});
+        events.push(events.line_for(delays[way]), time, key, {.qp = static_cast<uint32_t>(made)});
       else
         events.push_any(time, key);
       expected.emplace(time, key);
@@ -33,13 +36,16 @@ TEST_CASE("events come in the order of their times, whatever line or heap they w
     auto [at, end] = expected.equal_range(event.time);
     while (at != end && at->second != event.key) ++at;
     REQUIRE(at != end);
+    if (event.packet.qp != 0) REQUIRE(event.packet.qp == event.id());
+    carried += event.packet.qp != 0;
     expected.erase(at);
     ++seen;
   }
   CHECK(seen > 10'000);
+  CHECK(carried > 8'000);
 }
 
-TEST_CASE("more delays than there are lines are refused, not mixed up") {
+TEST_CASE("more delays than there are lines have none, and are not mixed up") {
   EventLines events;
   uint32_t line = 0;
   for (Time delay = 1; delay <= 255; ++delay) {

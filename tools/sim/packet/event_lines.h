@@ -11,7 +11,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tools/sim/packet/packet.h"
@@ -38,7 +40,7 @@ class EventLines {
  public:
   EventLines() { grow_tree(8); }
 
-  // The line of a delay; a line is made at the first call. kNone when there are too many: then use push_any().
+  // The line of a delay; a line is made at the first call. kNone when there are too many.
   uint32_t line_for(Time delay, uint32_t source = 0) {
     for (uint32_t i = 0; i < delays_.size(); ++i)
       if (delays_[i] == Delay{delay, source}) return i;
@@ -49,8 +51,12 @@ class EventLines {
     return static_cast<uint32_t>(lines_.size() - 1);
   }
 
-  // Precondition: not earlier than the last event of that line.
+  // Precondition: not earlier than the last event of that line. Line kNone: the heap, which is slower.
   void push(uint32_t line, Time time, uint64_t key, const Packet& packet) {
+    if (line >= lines_.size()) [[unlikely]] {
+      strays_.emplace(std::pair(time, key), packet);
+      return push_any(time, key);
+    }
     Line& l = lines_[line];
     if (l.tail - l.head == l.capacity) l.grow();
     l.slots[l.tail++ & (l.capacity - 1)] = {time, key, packet};
@@ -128,7 +134,13 @@ class EventLines {
       set_head(0, kNever, ~uint64_t{0});
     else
       set_head(0, heap_.front().time, heap_.front().key);
-    return {head.time, head.key, {}};
+    if (strays_.empty()) [[likely]]
+      return {head.time, head.key, {}};
+    const auto stray = strays_.find({head.time, head.key});
+    if (stray == strays_.end()) return {head.time, head.key, {}};
+    const Event event{head.time, head.key, stray->second};
+    strays_.erase(stray);
+    return event;
   }
 
   // winner_[1] is the source of the earliest event; leaves are sources: 0 the heap, i + 1 line i.
@@ -151,6 +163,7 @@ class EventLines {
   std::vector<Delay> delays_;
   std::vector<Line> lines_;
   std::vector<Head> heap_;
+  std::map<std::pair<Time, uint64_t>, Packet> strays_;  // packets of the heap's events that found no line
   std::vector<Head> heads_;
   std::vector<uint8_t> winner_;
   uint32_t leaves_ = 0;
