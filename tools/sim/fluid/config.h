@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tools/sim/model/fault.h"
+#include "tools/sim/model/watch.h"
 
 namespace orrery::sim {
 
@@ -19,8 +20,7 @@ struct FluidConfig {
   Time fault_detection = 10 * kPerMs;
   // Rates are max-min fair to this part of a rate: what changes less is not passed on to flows elsewhere. 1e-9: exact.
   double tolerance = 1e-3;
-  std::vector<uint32_t> waveform_links;  // fabric::LinkId: RunResult::waveforms of these
-  Time waveform_slice = 0;               // 0: none
+  Recording recording;
 };
 
 }  // namespace orrery::sim

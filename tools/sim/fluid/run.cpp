@@ -31,28 +31,26 @@ FluidRun::FluidRun(const fabric::Graph& graph, const Program& program, const Flu
       events_(2 * program.messages.size() + program.steps.size() + 2 * config.faults.size(),
               TimeBuckets::Kind::kPopOnly),
       endings_(paths_.size(), TimeBuckets::Kind::kRemovable),
-      link_bits_(capacity_.size()) {
+      link_bits_(capacity_.size()),
+      slice_(config.recording.slice) {
   for (size_t step = 0; step < pending_.size(); ++step) pending_[step] = program.steps[step].pending;
   result_.released_at.assign(program.messages.size(), kNever);
   result_.delivered_at.assign(program.messages.size(), kNever);
   result_.step_done_at.assign(program.steps.size(), kNever);
-  if (config.waveform_slice == 0) return;
-  wave_of_link_.assign(capacity_.size(), kNone);
-  for (const uint32_t link : config.waveform_links) {
-    wave_of_link_[link] = static_cast<uint32_t>(waves_.size());
-    waves_.emplace_back();
-  }
+  if (slice_ != 0) waves_.resize(capacity_.size());
 }
 
-RunResult FluidRun::run() {
+RunResult FluidRun::run(const Watch& watch) {
+  PulseClock clock(watch);
   start();
   update_rates();
-  for (;;) {
+  for (uint32_t round = 0;; ++round) {
     now_ = std::min(events_.next_time(), endings_.next_time());
     if (now_ == kNever) break;
     while (endings_.next_time() == now_) finish_flows(endings_.pop());
     while (events_.next_time() == now_) dispatch(events_.pop());
     update_rates();
+    if (round % 64 == 0) clock.tick([&] { return Pulse{now_, result_.totals.events, result_.totals.delivered_bytes}; });
   }
   return collect();
 }
@@ -218,19 +216,27 @@ void FluidRun::advance(uint32_t id) {
 }
 
 void FluidRun::record(uint32_t id, Time from, Time to, double rate) {
+  while ((to - 1) / slice_ >= config_.recording.most_slices) halve_waves();
   const auto links = rates_.links(id);
-  const Time slice = config_.waveform_slice;
   for (size_t use = 0; use < links.size(); ++use) {
     const double share = rates_.share(id, use);
-    if (wave_of_link_[links[use]] == kNone || share == 0) continue;
-    std::vector<double>& wave = waves_[wave_of_link_[links[use]]];
-    const size_t last = (to - 1) / slice;
+    if (share == 0) continue;
+    std::vector<double>& wave = waves_[links[use]];
+    const size_t last = (to - 1) / slice_;
     if (wave.size() <= last) wave.resize(last + 1);
-    for (size_t i = from / slice; i <= last; ++i) {
-      const Time begin = std::max(from, i * slice), end = std::min(to, (i + 1) * slice);
+    for (size_t i = from / slice_; i <= last; ++i) {
+      const Time begin = std::max(from, i * slice_), end = std::min(to, (i + 1) * slice_);
       wave[i] += share * rate * static_cast<double>(end - begin) / kPsPerSecond;
     }
   }
+}
+
+void FluidRun::halve_waves() {
+  for (std::vector<double>& wave : waves_) {
+    for (size_t i = 0; i < wave.size(); i += 2) wave[i / 2] = wave[i] + (i + 1 < wave.size() ? wave[i + 1] : 0);
+    wave.resize((wave.size() + 1) / 2);
+  }
+  slice_ *= 2;
 }
 
 // What has been carried, to the links that carried it.
@@ -286,14 +292,11 @@ RunResult FluidRun::collect() {
   result_.links.resize(link_bits_.size());
   for (size_t link = 0; link < link_bits_.size(); ++link)
     result_.links[link].sent_bytes = static_cast<uint64_t>(std::llround(link_bits_[link] / 8));
-  if (!waves_.empty()) {
-    result_.waveforms.resize(link_bits_.size());
-    for (const uint32_t link : config_.waveform_links) {
-      Waveform& wave = result_.waveforms[link];
-      wave.slice = config_.waveform_slice;
-      for (const double bits : waves_[wave_of_link_[link]])
-        wave.bytes.push_back(static_cast<uint64_t>(std::llround(bits / 8)));
-    }
+  result_.waveforms.resize(waves_.size());
+  for (size_t link = 0; link < waves_.size(); ++link) {
+    result_.waveforms[link].slice = slice_;
+    for (const double bits : waves_[link])
+      result_.waveforms[link].bytes.push_back(static_cast<uint64_t>(std::llround(bits / 8)));
   }
   result_.state_bytes = rates_.bytes() + paths_.bytes() + events_.bytes() + endings_.bytes() +
                         groups_.capacity() * sizeof(GroupState) + qps_.capacity() * sizeof(QpState) +

@@ -22,7 +22,7 @@ namespace orrery::sim {
 class FluidRun {
  public:
   FluidRun(const fabric::Graph& graph, const Program& program, const FluidConfig& config);
-  RunResult run();
+  RunResult run(const Watch& watch);
 
  private:
   struct GroupState {
@@ -54,6 +54,7 @@ class FluidRun {
   void fault(uint32_t number, bool known);
   void advance(uint32_t group);
   void record(uint32_t group, Time from, Time to, double rate);
+  void halve_waves();
   void settle(uint32_t group);
   void touch(uint32_t group);
   void update_rates();
@@ -76,8 +77,8 @@ class FluidRun {
   TimeBuckets endings_;  // by group
   std::vector<uint32_t> touched_, moved_;
   std::vector<double> link_bits_;
-  std::vector<uint32_t> wave_of_link_;
-  std::vector<std::vector<double>> waves_;
+  Time slice_;
+  std::vector<std::vector<double>> waves_;  // bits, by link and slice
   RunResult result_;
   Time now_ = 0;
   bool capacity_changed_ = false;

@@ -4,8 +4,8 @@
 
 namespace orrery::sim {
 
-RunResult run_fluid(const fabric::Graph& graph, const Program& program, const FluidConfig& config) {
-  return FluidRun(graph, program, config).run();
+RunResult run_fluid(const fabric::Graph& graph, const Program& program, const FluidConfig& config, const Watch& watch) {
+  return FluidRun(graph, program, config).run(watch);
 }
 
 }  // namespace orrery::sim

@@ -17,7 +17,8 @@ namespace orrery::sim {
 
 // A message that meets no other is delivered when the packet engine would deliver it, to the picosecond where link
 // rates divide. Same program, fabric and config: the same result.
-// Preconditions: links of config are those of the graph; a program of ProgramBuilder::build() or of the same shape.
-RunResult run_fluid(const fabric::Graph& graph, const Program& program, const FluidConfig& config);
+// Preconditions: links of faults are those of the graph; a program of ProgramBuilder::build() or of the same shape.
+RunResult run_fluid(const fabric::Graph& graph, const Program& program, const FluidConfig& config,
+                    const Watch& watch = {});
 
 }  // namespace orrery::sim

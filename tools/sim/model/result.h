@@ -37,6 +37,18 @@ struct LinkTotals {
 struct Waveform {
   Time slice = 0;
   std::vector<uint64_t> bytes;
+  std::vector<uint64_t> queued_bytes;  // the deepest sample of each slice; empty where there are no queues
+};
+
+// For how long the queues of some ports were how deep, from samples: classes of an eighth of a power of two.
+struct QueueTimes {
+  static constexpr size_t kClasses = 1 + 8 * 48;
+  std::vector<uint64_t> port_ns;  // by class, of all ports together; empty: not sampled
+
+  static size_t class_of(uint64_t bytes);
+  static uint64_t most_in(size_t depth_class);  // bytes
+  void add(uint64_t bytes, uint64_t ns);
+  QueueTimes& operator+=(const QueueTimes& other);
 };
 
 struct RunResult {
@@ -45,7 +57,8 @@ struct RunResult {
   std::vector<Time> released_at, delivered_at;  // by message; kNever: did not happen
   std::vector<Time> step_done_at;               // by step; kNever
   std::vector<LinkTotals> links;                // by fabric::LinkId
-  std::vector<Waveform> waveforms;              // by fabric::LinkId where asked for, else empty
+  std::vector<Waveform> waveforms;              // by fabric::LinkId if recorded, else empty
+  QueueTimes core_queues, edge_queues;          // of switch ports towards switches, towards hosts; if recorded
   size_t state_bytes = 0;                       // what the engine's state took
 };
 

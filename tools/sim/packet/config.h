@@ -6,6 +6,7 @@
 
 #include "tools/sim/model/fault.h"
 #include "tools/sim/model/types.h"
+#include "tools/sim/model/watch.h"
 
 namespace orrery::sim {
 
@@ -84,6 +85,7 @@ struct PacketConfig {
   Time propagation = 1 * kPerUs;  // of every link
   uint64_t seed = 1;
   uint32_t threads = 1;
+  Recording recording;  // slice: a multiple of Recorder::kSamplesPerSlice nanoseconds
 };
 
 // Two traffic classes: data, which PFC may pause, and control (ACKs, CNPs), which goes strictly first.

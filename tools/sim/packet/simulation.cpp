@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tools/sim/packet/domain.h"
+#include "tools/sim/packet/recorder.h"
 
 namespace orrery::sim {
 namespace {
@@ -26,27 +27,56 @@ std::vector<uint32_t> deal_out(const fabric::Graph& graph, uint32_t domains) {
   return domain;
 }
 
-void run_alone(Domain& domain) {
-  domain.start();
-  domain.run_until(kNever);
+// A part of the fabric, with what is recorded of it.
+struct Part {
+  Domain domain;
+  Recorder recorder;
+
+  Part(World& world, uint32_t index, uint32_t count) : domain(world, index, count), recorder(world, index) {}
+  void run_until(Time end) {
+    domain.run_until(end);
+    if (end == recorder.next()) recorder.sample();
+  }
+};
+
+Pulse pulse_of(const std::vector<Part>& parts, Time now) {
+  Pulse pulse{.now = now};
+  for (const Part& part : parts) {
+    pulse.events += part.domain.totals().events;
+    pulse.delivered_bytes += part.domain.totals().delivered_bytes;
+  }
+  return pulse;
 }
 
-void run_together(std::vector<Domain>& domains, Time window) {
-  const auto count = static_cast<uint32_t>(domains.size());
+void run_alone(std::vector<Part>& parts, PulseClock& clock) {
+  constexpr Time kBatch = 10 * kPerUs;
+  Part& part = parts[0];
+  part.domain.start();
+  for (Time next = part.domain.next_time(); next != kNever; next = part.domain.next_time()) {
+    const Time end = clock.watched() ? next + kBatch : kNever;
+    part.run_until(std::min(end, part.recorder.next()));
+    clock.tick([&] { return pulse_of(parts, next); });
+  }
+}
+
+void run_together(std::vector<Part>& parts, Time window, PulseClock& clock) {
+  const auto count = static_cast<uint32_t>(parts.size());
   std::vector<Time> next(count);
   std::barrier sync(count);
   const auto work = [&](uint32_t self) {
-    Domain& domain = domains[self];
-    domain.start();
+    Part& part = parts[self];
+    part.domain.start();
     for (;;) {
-      next[self] = domain.next_time();
+      next[self] = part.domain.next_time();
       sync.arrive_and_wait();
       const Time first = *std::min_element(next.begin(), next.end());
       if (first == kNever) return;
-      domain.run_until(first + window);
+      part.run_until(std::min(first + window, part.recorder.next()));
       sync.arrive_and_wait();
       for (uint32_t other = 0; other < count; ++other)
-        if (other != self) domain.take(domains[other].outbox(self), other);
+        if (other != self) part.domain.take(parts[other].domain.outbox(self), other);
+      // Nobody counts again before the next barrier.
+      if (self == 0) clock.tick([&] { return pulse_of(parts, first); });
     }
   };
   std::vector<std::thread> threads;
@@ -55,11 +85,11 @@ void run_together(std::vector<Domain>& domains, Time window) {
   for (std::thread& thread : threads) thread.join();
 }
 
-RunResult collect(const World& world, const std::vector<Domain>& domains) {
+RunResult collect(const World& world, std::vector<Part>& parts) {
   RunResult result;
-  for (const Domain& domain : domains) {
-    result.totals += domain.totals();
-    result.state_bytes += domain.event_bytes();
+  for (const Part& part : parts) {
+    result.totals += part.domain.totals();
+    result.state_bytes += part.domain.event_bytes() + part.recorder.bytes();
   }
   for (const uint32_t position : world.message_position) {
     const MessageState& message = world.messages[position];
@@ -73,21 +103,28 @@ RunResult collect(const World& world, const std::vector<Domain>& domains) {
     result.links.push_back({port.sent_bytes, port.max_queued_bytes, port.drops, port.marks, port.paused_time});
     result.state_bytes += sizeof(Port) + port.data.bytes() + port.control.bytes();
   }
+  Time slice = 0;
+  for (Part& part : parts) slice = std::max(slice, part.recorder.finish(result.end));
+  for (Part& part : parts) part.recorder.add_to(result, slice);
+  if (world.config.recording.slice != 0) Recorder::add_empty_queues(world, result);
   return result;
 }
 
 }  // namespace
 
-RunResult run_packets(const fabric::Graph& graph, const Program& program, const PacketConfig& config) {
+RunResult run_packets(const fabric::Graph& graph, const Program& program, const PacketConfig& config,
+                      const Watch& watch) {
   const uint32_t count = std::max(1u, config.threads);
   World world(program, make_wires(graph, config), config, deal_out(graph, count));
-  std::vector<Domain> domains;
-  for (uint32_t i = 0; i < count; ++i) domains.emplace_back(world, i, count);
+  PulseClock clock(watch);
+  std::vector<Part> parts;
+  parts.reserve(count);
+  for (uint32_t i = 0; i < count; ++i) parts.emplace_back(world, i, count);
   if (count == 1)
-    run_alone(domains[0]);
+    run_alone(parts, clock);
   else
-    run_together(domains, config.propagation);
-  return collect(world, domains);
+    run_together(parts, config.propagation, clock);
+  return collect(world, parts);
 }
 
 }  // namespace orrery::sim

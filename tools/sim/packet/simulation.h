@@ -8,7 +8,8 @@
 
 namespace orrery::sim {
 
-// Same program, fabric and config: the same result to the picosecond, whatever config.threads says.
-RunResult run_packets(const fabric::Graph& graph, const Program& program, const PacketConfig& config);
+// Same program, fabric and config: the same result to the picosecond, whatever config.threads says and whoever watches.
+RunResult run_packets(const fabric::Graph& graph, const Program& program, const PacketConfig& config,
+                      const Watch& watch = {});
 
 }  // namespace orrery::sim
