@@ -32,12 +32,16 @@ SwitchSpec make_switch(std::string name, uint32_t tier, uint32_t seed, uint32_t 
   SwitchSpec spec;
   spec.name = std::move(name);
   spec.tier = tier;
-  constexpr uint32_t kSalt = 0x4f525259;  // keeps seed == number from giving 0
-  spec.hash_seed = orrery_hash_round(orrery_hash_round(kSalt, seed), number);
+  spec.hash_seed = switch_hash_seed(seed, number);
   return spec;
 }
 
 }  // namespace
+
+uint32_t switch_hash_seed(uint32_t fabric_seed, uint32_t number) {
+  constexpr uint32_t kSalt = 0x4f525259;  // keeps fabric_seed == number from giving 0
+  return orrery_hash_round(orrery_hash_round(kSalt, fabric_seed), number);
+}
 
 Result<Topology> generate_leaf_spine(const LeafSpine& shape) {
   ORRERY_TRY(check_shape(shape));

@@ -111,10 +111,12 @@ struct LeafSpine {
   uint64_t queue_bytes = 131'072;  // 14 jumbo packets, 10 ms at 100 Mbit/s: deep for a switch, so that losses are
                                    // congestion's, not the default's
   uint32_t mtu_bytes = 9000;
-  uint32_t hash_seed = 1;  // switch k gets a seed derived from it
+  uint32_t hash_seed = 1;  // switch k gets switch_hash_seed(hash_seed, k), k from 1 on
 };
 // kInvalidArgument when the shape breaks a limit above or the hosts do not divide evenly.
 Result<Topology> generate_leaf_spine(const LeafSpine& shape);
+// ECMP seed of a generated fabric's k-th switch.
+uint32_t switch_hash_seed(uint32_t fabric_seed, uint32_t number);
 
 // "murmur-5tuple" for ORRERY_HASH_MURMUR_5TUPLE; "none" for ORRERY_HASH_NONE: how the switch hashes is not known.
 std::string_view hash_function_name(uint8_t hash_function);

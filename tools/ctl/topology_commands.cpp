@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <ostream>
 #include <unordered_map>
@@ -20,20 +19,6 @@ using fabric::Topology;
 std::string summary(const Topology& topology) {
   return fmt::format("{}: {} switches, {} hosts, {} links, MTU {}", topology.name, topology.switches.size(),
                      topology.hosts.size(), topology.links.size(), topology.mtu_bytes);
-}
-
-Status write_text(const std::string& path, const std::string& text, std::ostream& out) {
-  if (path.empty() || path == "-") {
-    out << text;
-    return {};
-  }
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file)
-    return Error{ErrorCode::kSystem,
-                 fmt::format("cannot write {}; check that the folder exists and is writable", path)};
-  return {};
 }
 
 int generate(Console& console, const fabric::LeafSpine& shape, const std::string& output) {
@@ -114,6 +99,7 @@ void add_topology_commands(Session& session) {
       session.app.add_subcommand("topology", "Write, check and show topology files (no controller needed)");
   topology->require_subcommand(1);
   add_generate(session, *topology);
+  add_topology_import(session, *topology);
 
   CLI::App* check_app =
       topology->add_subcommand("check", "Report every mistake in topology files, each with line, key and cure");

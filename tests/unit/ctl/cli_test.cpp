@@ -281,6 +281,23 @@ TEST_CASE("a generated topology checks as good and shows its ports") {
   CHECK(call({"topology", "generate", "leaf-spine"}).out.starts_with("schema: 1\n"));
 }
 
+TEST_CASE("an imported list of hosts is a topology that checks as good, and wrong options are usage errors") {
+  const test::ScratchDirectory directory;
+  const std::string file = directory.file("t.yaml");
+  const std::string hosts = std::string(ORRERY_FIXTURES) + "/hosts/three-pods.csv";
+  const Outcome made = call({"topology", "import", hosts, "--oversubscription", "2:1", "--name", "site", "-o", file});
+  CHECK(made.code == kOk);
+  CHECK(made.out ==
+        "site: 18 hosts, 6 leaves with 2 x 100 Gbit/s upwards, 3 pods of 2 spines with 3 x 100 Gbit/s upwards, 6 "
+        "cores\n");
+  CHECK(contains(call({"topology", "check", file}).out, "good: site: 18 switches, 18 hosts, 48 links"));
+  CHECK(call({"topology", "import", hosts}).out.starts_with("schema: 1\n"));
+  CHECK(contains(call({"topology", "import", hosts, "--nic-rate", "0"}).err, "'0' is out of range"));
+  CHECK(contains(call({"topology", "import", hosts, "--oversubscription", "1:4"}).err, "no ratio of 1:1 or more"));
+  CHECK(call({"topology", "import", "/nonexistent"}).code == kFailed);
+  CHECK(call({"topology", "import", fixture("leaf-spine-2x2x4.yaml")}).code == kUsage);
+}
+
 TEST_CASE("checking several files reports the mistakes of each and the worst outcome") {
   const Outcome outcome = call({"topology", "check", fixture("leaf-spine-2x2x4.yaml"), fixture("bad-partition.yaml"),
                                 fixture("bad-links.yaml")});

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "tools/ctl/quantity.h"
 #include "tools/sim/cli/cli.h"
 #include "tools/sim/runner/runner.h"
 #include "tools/sim/scenario/scenario.h"
@@ -17,8 +18,7 @@ int report(const Console& console, const Error& error);
 void add_compare_command(CLI::App& app, Console& console, std::function<int()>& action);
 void add_report_command(CLI::App& app, Console& console, std::function<int()>& action);
 
-// "400G", "125M", "64Mi", "1500": k, M, G and T are powers of 1000, Ki, Mi and Gi of 1024.
-Result<uint64_t> parse_quantity(const std::string& text);
+using ctl::parse_quantity;
 
 Status write_file(const std::string& path, const std::string& text);
 

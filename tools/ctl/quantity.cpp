@@ -1,12 +1,12 @@
+#include "tools/ctl/quantity.h"
+
 #include <fmt/format.h>
 
 #include <array>
 #include <charconv>
-#include <fstream>
+#include <string_view>
 
-#include "tools/sim/cli/command.h"
-
-namespace orrery::sim {
+namespace orrery::ctl {
 namespace {
 
 struct Suffix {
@@ -16,6 +16,11 @@ struct Suffix {
 constexpr std::array kSuffixes{Suffix{"", 1},        Suffix{"k", 1e3},        Suffix{"K", 1e3},
                                Suffix{"M", 1e6},     Suffix{"G", 1e9},        Suffix{"T", 1e12},
                                Suffix{"Ki", 1024.0}, Suffix{"Mi", 1048576.0}, Suffix{"Gi", 1073741824.0}};
+
+bool parse_number(std::string_view text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size();
+}
 
 }  // namespace
 
@@ -31,12 +36,13 @@ Result<uint64_t> parse_quantity(const std::string& text) {
                fmt::format("'{}' is no quantity: write a number, with k, M, G, T, Ki, Mi or Gi where it helps", text)};
 }
 
-Status write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) return {};
-  return Error{ErrorCode::kSystem, fmt::format("cannot write {}; check that the folder exists and is writable", path)};
+Result<double> parse_ratio(const std::string& text) {
+  const size_t colon = text.find(':');
+  double first = 0, second = 1;
+  const bool parsed = parse_number(std::string_view(text).substr(0, colon), first) &&
+                      (colon == std::string::npos || parse_number(std::string_view(text).substr(colon + 1), second));
+  if (parsed && second > 0 && first >= second && first / second <= 1e6) return first / second;
+  return Error{ErrorCode::kInvalidArgument, fmt::format("'{}' is no ratio of 1:1 or more: write 4:1, or 1.5", text)};
 }
 
-}  // namespace orrery::sim
+}  // namespace orrery::ctl
