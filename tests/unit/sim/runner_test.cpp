@@ -45,6 +45,7 @@ TEST_CASE("a planned ring runs as on a fabric that never blocks, a hashed one do
   const Summary& ecmp = result.summaries[0];
   const Summary& orrery = result.summaries[1];
   CHECK(ecmp.iterations == 6);
+  CHECK(result.runs[0].job_times_ms == std::vector<std::vector<double>>{result.runs[0].times_ms});
   CHECK(ecmp.unfinished == 0);
   CHECK(orrery.slowdown < 1.05);
   CHECK(ecmp.slowdown > 1.3);

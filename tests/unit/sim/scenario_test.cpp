@@ -117,6 +117,27 @@ TEST_CASE("a scenario that contradicts its fabric is refused when they meet") {
         "s.yaml: job pinned: host 'h1:eth0' stands there twice; use ranks_per_host");
 }
 
+TEST_CASE("what is down carries nothing, in either direction") {
+  const Scenario scenario =
+      parse_scenario(replaced("topology: {", "topology: {down: [spine1, \"leaf2:p6\"], "), "s.yaml").value();
+  const fabric::Graph graph = graph_of(scenario).value();
+  std::set<std::string> down;
+  for (fabric::LinkId link = 0; link < graph.links().size(); ++link)
+    if (!graph.link(link).up) down.insert(graph.link_name(link));
+  CHECK(down == std::set<std::string>{"spine1:p1", "spine1:p2", "leaf1:p5", "leaf2:p5", "leaf2:p6", "spine2:p2"});
+  const auto wrong = graph_of(parse_scenario(replaced("topology: {", "topology: {down: [spine9], "), "s.yaml").value());
+  CHECK(wrong.error().message.find("s.yaml: topology.down: the fabric has no 'spine9'; write") == 0);
+}
+
+TEST_CASE("an engine for a rate has thresholds in proportion, but for those that are given") {
+  const Scenario scenario =
+      parse_scenario(replaced("engine: {", "engine: {for_rate_bps: 400000000000, "), "s.yaml").value();
+  CHECK(scenario.packet.ecn.kmin_bytes == 100'000);
+  CHECK(scenario.packet.ecn.kmax_bytes == 6'400'000);
+  CHECK(scenario.packet.pfc.xoff_bytes == 1'600'000);
+  CHECK(scenario.packet.dcqcn.additive_bps == 160e6);
+}
+
 TEST_CASE("a scenario that needs more memory than there is says so before it takes it") {
   const Scenario scenario = parse_scenario(replaced("iterations: 2", "iterations: 1000000"), "s.yaml").value();
   const fabric::Graph graph = graph_of(scenario).value();

@@ -39,6 +39,7 @@ json run_of(const fabric::Graph& graph, const Run& run) {
     for (const fabric::LinkId link : core_links(graph)) bytes.push_back(run.link_bytes[link]);
   return {{"seed", run.seed},
           {"times_ms", run.times_ms},
+          {"job_times_ms", run.job_times_ms},
           {"end_ms", static_cast<double>(run.end) / static_cast<double>(kPerMs)},
           {"link_bytes", bytes},
           {"cpu_s", run.cpu_s},
@@ -81,6 +82,7 @@ json document_of(const RunRequest& request, const fabric::Graph& graph, const St
           {"settings", settings_of(request.scenario)},
           {"fabric", fabric_of(graph)},
           {"ideal_ms", result.ideal_ms() > 0 ? json(result.ideal_ms()) : json()},
+          {"ideal_job_times_ms", result.ideal ? json(result.ideal->job_times_ms) : json()},
           {"ideal_per_s", result.ideal ? json(result.ideal->iterations_per_s) : json()},
           {"schemes", schemes}};
 }

@@ -1,8 +1,9 @@
 // The result document: what `run --json` prints, and what `compare` and `report` read.
 //
 // {"schema": 1, "title", "settings": {...}, "fabric": {"switches", "hosts", "links": [{"port", "to", "rate_bps",
-// "core"}]}, "ideal_ms", "schemes": [{"scheme", the figures of Summary, "per_seed": [{"seed", "times_ms", "link_bytes"
-// (core links, in the order of fabric.links), "end_ms", "cpu_s"}]}]}; times are milliseconds, shares are fractions.
+// "core"}]}, "ideal_ms", "schemes": [{"scheme", the figures of Summary, "per_seed": [{"seed", "times_ms",
+// "job_times_ms" (by job), "link_bytes" (core links, in the order of fabric.links), "end_ms", "cpu_s"}]}]}; times are
+// milliseconds, shares are fractions.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -7,11 +7,10 @@
 
 #include "common/base/nearest_name.h"
 #include "tools/ctl/table.h"
+#include "tools/sim/scenario/engine_keys.h"
 
 namespace orrery::sim {
 namespace {
-
-constexpr double kBaseRate = 100e9;  // what the defaults of PacketConfig are for
 
 Error refuse(std::string what) {
   return Error{ErrorCode::kInvalidArgument, std::move(what)};
@@ -28,23 +27,6 @@ std::vector<std::string_view> scheme_names() {
   std::vector<std::string_view> names{"all"};
   for (const Scheme scheme : all_schemes()) names.push_back(name_of(scheme));
   return names;
-}
-
-uint64_t scaled(uint64_t bytes, double factor) {
-  return static_cast<uint64_t>(static_cast<double>(bytes) * factor);
-}
-
-// Thresholds, buffers and rate steps in proportion to the rate, as vendors recommend them.
-void scale(PacketConfig& packet, double factor) {
-  packet.ecn.kmin_bytes = scaled(packet.ecn.kmin_bytes, factor);
-  packet.ecn.kmax_bytes = scaled(packet.ecn.kmax_bytes, factor);
-  packet.pfc.xoff_bytes = scaled(packet.pfc.xoff_bytes, factor);
-  packet.pfc.xon_bytes = scaled(packet.pfc.xon_bytes, factor);
-  packet.pfc.headroom_bytes = scaled(packet.pfc.headroom_bytes, factor);
-  packet.switches.buffer_bytes = scaled(packet.switches.buffer_bytes, factor);
-  packet.dcqcn.byte_counter = scaled(packet.dcqcn.byte_counter, factor);
-  packet.dcqcn.additive_bps *= factor;
-  packet.dcqcn.hyper_bps *= factor;
 }
 
 }  // namespace
@@ -245,8 +227,8 @@ Status RunOptions::fill_fabric(Scenario& scenario) const {
   ORRERY_TRY(fill_quantity("--uplink-rate", uplink_rate_, shape.uplink_rate_bps));
   ORRERY_TRY(fill_quantity("--queue-bytes", queue_bytes_, shape.queue_bytes));
   if (shape.queue_bytes == 0) {
-    const double fastest = static_cast<double>(std::max(shape.rate_bps, shape.uplink_rate_bps));
-    shape.queue_bytes = std::max<uint64_t>(scaled(16'000'000, fastest / kBaseRate), 1'000'000);
+    const uint64_t fastest = std::max(shape.rate_bps, shape.uplink_rate_bps);
+    shape.queue_bytes = std::max<uint64_t>(16'000'000 * (fastest / 1'000'000'000) / 100, 1'000'000);
   }
   scenario.leaf_spine = shape;
   return {};
@@ -312,8 +294,7 @@ Status RunOptions::fill_study(Scenario& scenario) const {
 
 void RunOptions::fill_model(Scenario& scenario, const fabric::Graph& graph) const {
   PacketConfig& packet = scenario.packet;
-  if (!graph.nics().empty())
-    scale(packet, static_cast<double>(graph.link(graph.nics()[0].uplink).rate_bps) / kBaseRate);
+  if (!graph.nics().empty()) suit_rate(packet, graph.link(graph.nics()[0].uplink).rate_bps);
   packet.pfc.enabled = pfc_ == "on";
   packet.dcqcn.enabled = packet.ecn.enabled = congestion_control_ == "dcqcn";
   packet.telemetry.sample_every = telemetry_;

@@ -19,11 +19,14 @@ void add_times(const Traffic& traffic, const RunResult& result, Run& run) {
     if (run.unfinished == 0) run.times_ms.push_back(milliseconds(result.end));
     return;
   }
+  run.job_times_ms.resize(traffic.jobs.size());
   for (const RoundTimes& round : round_times(traffic, result.step_done_at)) {
-    if (round.end == kNever || round.begin == kNever)
+    if (round.end == kNever || round.begin == kNever) {
       ++run.unfinished;
-    else
-      run.times_ms.push_back(milliseconds(round.end - round.begin));
+      continue;
+    }
+    run.times_ms.push_back(milliseconds(round.end - round.begin));
+    run.job_times_ms[round.job].push_back(run.times_ms.back());
   }
 }
 

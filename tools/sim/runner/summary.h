@@ -19,6 +19,7 @@ struct Run {
   uint64_t seed = 1;
   // Of each iteration of each job that ended; of the whole run when the traffic has no rounds.
   std::vector<double> times_ms;
+  std::vector<std::vector<double>> job_times_ms;  // the same by job
   uint64_t unfinished = 0;      // iterations that did not end, or messages never delivered when there are no rounds
   double iterations_per_s = 0;  // of a job: iterations of all jobs over jobs and the time to the last delivery
   Totals totals;

@@ -79,6 +79,15 @@ void read_dcqcn(MapReader& map, Dcqcn& dcqcn) {
 
 }  // namespace
 
+void suit_rate(PacketConfig& packet, uint64_t rate_bps) {
+  const double factor = static_cast<double>(rate_bps) / 100e9;
+  for (uint64_t* bytes : {&packet.ecn.kmin_bytes, &packet.ecn.kmax_bytes, &packet.pfc.xoff_bytes, &packet.pfc.xon_bytes,
+                          &packet.pfc.headroom_bytes, &packet.switches.buffer_bytes, &packet.dcqcn.byte_counter})
+    *bytes = static_cast<uint64_t>(static_cast<double>(*bytes) * factor);
+  packet.dcqcn.additive_bps *= factor;
+  packet.dcqcn.hyper_bps *= factor;
+}
+
 void read_engine(const fabric::YamlNode& node, Engine& engine, PacketConfig& packet, fabric::Mistakes& mistakes) {
   MapReader map(node, "engine", mistakes);
   if (!map.is_map()) return;
@@ -90,6 +99,8 @@ void read_engine(const fabric::YamlNode& node, Engine& engine, PacketConfig& pac
         return std::nullopt;
       },
       kEngines);
+  uint64_t rate_bps = 0;  // before the numbers that it would change
+  if (map.whole("for_rate_bps", rate_bps, fabric::kMinRateBps, fabric::kMaxRateBps)) suit_rate(packet, rate_bps);
   map.whole("threads", packet.threads, 1, 256);
   map.time("propagation_ns", packet.propagation, kPerNs);
   if (packet.propagation == 0) map.mistake("propagation_ns", "is 0; give at least 0.001");

@@ -6,6 +6,10 @@
 
 namespace orrery::sim {
 
+// Thresholds, buffers and rate steps for hosts of this rate, from those for 100 Gb/s and in proportion, as vendors
+// recommend them.
+void suit_rate(PacketConfig& packet, uint64_t rate_bps);
+
 void read_engine(const fabric::YamlNode& node, Engine& engine, PacketConfig& packet, fabric::Mistakes& mistakes);
 
 }  // namespace orrery::sim

@@ -89,6 +89,23 @@ class Hosts {
   size_t next_ = 0;
 };
 
+Status take_down(const Scenario& scenario, fabric::Graph& graph, const std::string& name) {
+  const auto cut = [&](fabric::LinkId link) {
+    graph.set_link_up(link, false);
+    graph.set_link_up(graph.link(link).reverse, false);
+  };
+  if (const auto node = graph.find_node(name)) {
+    for (const fabric::LinkId link : graph.node(*node).egress) cut(link);
+  } else if (const auto link = graph.find_link(name)) {
+    cut(*link);
+  } else {
+    return refuse(scenario, fmt::format("topology.down: the fabric has no {}; write a node or NODE:PORT, such as "
+                                        "spine1 or leaf1:p5",
+                                        fabric::quoted(name)));
+  }
+  return {};
+}
+
 std::string gib(uint64_t bytes) {
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1u << 30));
 }
@@ -96,13 +113,17 @@ std::string gib(uint64_t bytes) {
 }  // namespace
 
 Result<fabric::Graph> graph_of(const Scenario& scenario) {
+  fabric::Topology topology;
   if (scenario.leaf_spine) {
     auto generated = fabric::generate_leaf_spine(*scenario.leaf_spine);
     if (!generated) return refuse(scenario, "topology.leaf_spine: " + generated.error().message);
-    return fabric::Graph::build(*generated);
+    topology = std::move(*generated);
+  } else {
+    ORRERY_ASSIGN(topology, fabric::load_topology(beside(scenario, scenario.topology_file)));
   }
-  ORRERY_ASSIGN(const fabric::Topology topology, fabric::load_topology(beside(scenario, scenario.topology_file)));
-  return fabric::Graph::build(topology);
+  fabric::Graph graph = fabric::Graph::build(topology);
+  for (const std::string& name : scenario.down) ORRERY_TRY(take_down(scenario, graph, name));
+  return graph;
 }
 
 Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph, uint64_t memory_limit_bytes) {

@@ -1,6 +1,7 @@
 // The scenario file: which jobs on which fabric, by which schemes, in one YAML file.
 //
 //   topology: {file: fabric.yaml}               # or {leaf_spine: {leaves: 4, spines: 4, hosts: 64, rate_bps: ...}}
+//                                               # down: [spine1, "leaf2:p5"]: failed before the start
 //   placement: {kind: fragmented, seed: 1}      # contiguous, fragmented, random
 //   schemes: [ecmp, orrery]                     # or all
 //   seeds: 5                                    # 1..5, or a list
@@ -59,6 +60,7 @@ struct Scenario {
   std::string file;                             // for messages; paths inside are relative to its folder
   std::string topology_file;                    // or
   std::optional<fabric::LeafSpine> leaf_spine;  // one of the two
+  std::vector<std::string> down;  // nodes or ports ("spine1", "leaf1:p5") out of use, as every scheme knows
   Placement placement = Placement::kContiguous;
   uint64_t placement_seed = 1;
   std::vector<ScenarioJob> jobs;
@@ -75,7 +77,7 @@ struct Scenario {
 Result<Scenario> load_scenario(const std::string& path);
 Result<Scenario> parse_scenario(std::string_view yaml, const std::string& file_name);
 
-// Reads or generates the topology.
+// Reads or generates the topology; what is `down` carries nothing. Errors: also a name that it does not have.
 Result<fabric::Graph> graph_of(const Scenario& scenario);
 // Jobs and workload file, placed. Reads the workload's file; errors also when it would take more than
 // `memory_limit_bytes`, before it does.

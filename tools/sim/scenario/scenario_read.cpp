@@ -75,6 +75,8 @@ class ScenarioReader {
     }
     if (topology.is_map() && scenario_.topology_file.empty() == !scenario_.leaf_spine)
       topology.mistake("", "give one of file and leaf_spine");
+    topology.each("down", "list switches and ports, such as [spine1, \"leaf1:p5\"]",
+                  [&](const YamlNode& item, size_t) { scenario_.down.push_back(item.text); });
     topology.finish();
   }
 
