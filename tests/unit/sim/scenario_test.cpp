@@ -79,7 +79,7 @@ jobs:
     jitter: 3
     steps: [{op: all_gather, bytes: 8, group: {size: 4}}, {op: all_gather, algorithm: halving_doubling, bytes: 8}]
 engine: {kind: packt, ecn: {kmin_bytes: 5, kmax_bytes: 4}, transport: {payload_bytes: 70000}}
-faults: [{link: leaf1}]
+faults: [{link: leaf1, pausing_nic: h1}]
 clock_error: 5
 )");
   CAPTURE(message);
@@ -94,7 +94,7 @@ clock_error: 5
         "s.yaml:14: jobs[1].steps[1]: all_gather by halving_doubling: 6 ranks are no power of two",
         "s.yaml:15: engine.kind: 'packt' is unknown", "s.yaml:15: engine.ecn.kmin_bytes: 5 is above kmax_bytes 4",
         "s.yaml:15: engine.transport.payload_bytes: '70000' is out of range", "s.yaml:16: faults[0].at_us: is missing",
-        "s.yaml:17: unknown key 'clock_error'"})
+        "s.yaml:16: faults[0].link: give either this", "s.yaml:17: unknown key 'clock_error'"})
     CHECK(message.find(part) != std::string::npos);
 }
 
@@ -113,6 +113,12 @@ TEST_CASE("a scenario that contradicts its fabric is refused when they meet") {
   CHECK(meets(replaced("[h1,", "[h99,")).find("s.yaml: the fabric has no host 'h99'") == 0);
   CHECK(meets(replaced("hosts: 4", "hosts: 8")).find("s.yaml: the jobs need more hosts than the 8") == 0);
   CHECK(meets(replaced("leaf1:p5", "leaf7:p5")).find("s.yaml: faults: the fabric has no port 'leaf7:p5'") == 0);
+  CHECK(meets(replaced("link: \"leaf1:p5\"", "pausing_nic: \"h3:eth0\"")) == "taken");
+  CHECK(meets(replaced("link: \"leaf1:p5\"", "pausing_nic: \"leaf1:p5\"")) ==
+        "s.yaml: faults: 'leaf1:p5' is no NIC; write HOST:NIC, such as h5:eth0");
+  CHECK(meets("engine: {kind: fluid}\nfaults: [{at_us: 1, pausing_nic: \"h3:eth0\"}]\n" +
+              samples::kScenario.substr(0, samples::kScenario.find("engine:"))) ==
+        "s.yaml: faults: the fluid engine has no pauses; take the packet engine for pausing_nic");
   CHECK(meets(replaced("h2:eth0", "h1:eth0")) ==
         "s.yaml: job pinned: host 'h1:eth0' stands there twice; use ranks_per_host");
 }
@@ -170,6 +176,7 @@ jobs: [{zzzzzzzz: 1, hosts: 2, steps: [{zzzzzzzz: 1, compute_us: 1, group: {zzzz
 workload: {zzzzzzzz: 1}
 engine: {zzzzzzzz: 1, transport: {zzzzzzzz: 1}, switch: {zzzzzzzz: 1}, ecn: {zzzzzzzz: 1}, pfc: {zzzzzzzz: 1}, dcqcn: {zzzzzzzz: 1}, paths: {zzzzzzzz: 1}, telemetry: {zzzzzzzz: 1}}
 faults: [{zzzzzzzz: 1}]
+five_tuples: [{zzzzzzzz: 1}]
 )");
   size_t lists = 0;
   for (size_t at = 0; (at = keys.find("the keys here are ", at)) != std::string::npos; ++lists) {
@@ -183,7 +190,35 @@ faults: [{zzzzzzzz: 1}]
       start = comma + 2;
     }
   }
-  CHECK(lists == 17);
+  CHECK(lists == 18);
+}
+
+TEST_CASE("connections that are known take the paths that the switches hash them to") {
+  const std::string known = samples::kScenario +
+                            "five_tuples:\n"
+                            "  - {from: \"10.0.1.1:40000\", to: \"10.0.1.2:5000\", protocol: tcp}\n"
+                            "  - {from: \"10.0.1.1:41000\", to: \"10.0.2.1:5000\", protocol: tcp}\n"
+                            "  - {from: \"10.0.1.1:42000\", to: \"10.0.2.1:5000\"}\n";
+  const Scenario scenario = parse_scenario(known, "s.yaml").value();
+  const fabric::Graph graph = graph_of(scenario).value();
+  const auto host_of = [&](const char* name) {
+    for (uint32_t i = 0; i < graph.nics().size(); ++i)
+      if (graph.node(graph.nics()[i].host).name == name) return i;
+    return kNone;
+  };
+  Traffic traffic;
+  traffic.jobs.emplace_back();
+  for (int i = 0; i < 2; ++i) traffic.add_flow({.src = host_of("h1"), .dst = host_of("h5")});
+  const auto routed = route(traffic, graph, Scheme::kEcmp, scenario.scheme_options).value();
+  const auto address = [](const char* text) { return IpAddress::parse(text).value(); };
+  CHECK(routed.flows[0].qps[0].paths[0] ==
+        graph.ecmp_path({address("10.0.1.1"), address("10.0.2.1"), 41'000, 5'000, 6}));
+  CHECK(routed.flows[1].qps[0].paths[0] ==
+        graph.ecmp_path({address("10.0.1.1"), address("10.0.2.1"), 42'000, 5'000, 17}));
+  CHECK(refusal(known + "  - {from: \"10.0.1.1\", to: \"10.0.1.2:70000\", protocol: sctp}\n") ==
+        "s.yaml:24: five_tuples[3].from: is '10.0.1.1'; write an address and a port, such as \"10.0.1.1:40000\"\n"
+        "s.yaml:24: five_tuples[3].to: is '10.0.1.2:70000'; write an address and a port, such as \"10.0.1.1:40000\"\n"
+        "s.yaml:24: five_tuples[3].protocol: 'sctp' is unknown; take tcp, udp, did you mean 'tcp'?");
 }
 
 TEST_CASE("rounds replace the iterations of every job") {

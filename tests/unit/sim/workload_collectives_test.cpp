@@ -197,6 +197,24 @@ TEST_CASE("a ring on a non-blocking fabric takes 2 (n - 1) (alpha + S / (n B))")
   CHECK(static_cast<double>(round.end - round.begin) == Approx(expected).epsilon(0.02));
 }
 
+TEST_CASE("a ring that sends on slices waits for its latency once, and moves the same bytes") {
+  const uint32_t n = 8;
+  const auto graph = leaf_spine(1, 1, n);
+  CommunicatorOptions options;
+  options.slice_bytes = 40'000;
+  const uint64_t bytes = n * 320'000;  // eight slices a step
+  const Collective all_reduce{.op = Op::kAllReduce, .bytes = bytes};
+  const Built built = build(all_reduce, one_per_host(n), options);
+  CHECK(built.traffic.transfers.size() == transfers_of(all_reduce, n, options));
+  const RunResult result = run(built.traffic, graph, plain_config());
+  CHECK(result.totals.delivered_bytes == 2 * (n - 1) * bytes);
+  const RoundTimes round = round_times(built.traffic, result.step_done_at)[0];
+  // An ACK a packet shares the wire with the data.
+  const Time step = 80 * (kFullPacket + kControlPacket), latency = 2 * kPerUs + kFullPacket;
+  CHECK(round.end - round.begin >= 2 * (n - 1) * 80 * kFullPacket + latency);
+  CHECK(round.end - round.begin <= 2 * (n - 1) * step + 2 * latency);
+}
+
 TEST_CASE("every collective ends, on ranks alone and sharing hosts, in packets") {
   const auto graph = leaf_spine(2, 2, 6);
   const auto hosts = GENERATE(std::vector<uint32_t>{0, 1, 2, 3, 4}, std::vector<uint32_t>{0, 0, 1, 1, 5, 5});

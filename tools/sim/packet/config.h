@@ -38,6 +38,8 @@ struct Pfc {
   uint64_t xoff_bytes = 400'000;
   uint64_t xon_bytes = 380'000;
   uint64_t headroom_bytes = 250'000;  // what may still come after xoff: beyond it packets are dropped
+  // A port that stays paused for so long drops what waits at it and what comes, until the pause ends; 0: never.
+  Time watchdog = 0;
 };
 
 enum class Recovery : uint8_t { kGoBackN, kSelectiveRepeat };

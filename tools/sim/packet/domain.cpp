@@ -73,6 +73,8 @@ void Domain::dispatch(const Event& event) {
       return timer(event.id(), event.detail());
     case EventKind::kStep:
       return finish_step(event.id());
+    case EventKind::kWatchdog:
+      return watch_pause(event.id());
     case EventKind::kFault:
       return event.detail() == 0 ? fault(event.id()) : know_fault(event.id());
   }
@@ -92,7 +94,7 @@ void Domain::enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link)
   Port& port = world_.ports[link];
   const Wire& wire = world_.wires.wires[link];
   const bool is_data = !packet.control();
-  if (port.down) {
+  if (port.down || (is_data && port.discards_data)) {
     ++port.drops, ++counters_.drops;
     return;
   }
@@ -240,12 +242,31 @@ void Domain::take_pause(uint32_t link, bool pause) {
   port.data_paused = pause;
   if (pause) {
     port.paused_since = now_;
+    if (config_.pfc.watchdog != 0)
+      events_.push_any(now_ + config_.pfc.watchdog, Event::make_key(EventKind::kWatchdog, link));
     return;
   }
+  port.discards_data = false;
   port.paused_time += now_ - port.paused_since;
   if (port.wake_pending) return;
   if (now_ < port.busy_until) return ensure_wake(link, port);
   wake(link);
+}
+
+// A host's port never discards: what it holds is in memory.
+void Domain::watch_pause(uint32_t link) {
+  Port& port = world_.ports[link];
+  const Wire& wire = world_.wires.wires[link];
+  if (!port.data_paused || now_ - port.paused_since < config_.pfc.watchdog || wire.from_host != kNone) return;
+  port.discards_data = true;
+  drop_queued(port, wire, port.data);
+}
+
+void Domain::drop_queued(Port& port, const Wire& wire, PacketRing& ring) {
+  while (!ring.empty()) {
+    unbuffer(ring.pop(), port, wire);
+    ++port.drops, ++counters_.drops;
+  }
 }
 
 }  // namespace orrery::sim

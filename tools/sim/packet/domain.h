@@ -49,6 +49,8 @@ class Domain {
   void ensure_wake(uint32_t link, Port& port);
   void send_pause(uint32_t ingress_link, bool pause);
   void take_pause(uint32_t link, bool pause);
+  void watch_pause(uint32_t link);
+  void drop_queued(Port& port, const Wire& wire, PacketRing& ring);
   Lines& lines_for(const Wire& wire, uint8_t wire_class, uint32_t bytes);
   void push_line(uint8_t line, Time delay, uint64_t key, const Packet& packet);
 

@@ -94,17 +94,15 @@ void Domain::fault(uint32_t number) {
   const Fault& change = config_.faults[number];
   const Wire& wire = world_.wires.wires[change.link];
   if (world_.domain_of_node[wire.from_node] != index_) return;
+  if (change.kind == FaultKind::kPausingNic) return take_pause(change.link, !change.up);
   Port& port = world_.ports[change.link];
   port.down = !change.up;
   if (change.up || wire.from_host != kNone) return;
-  for (PacketRing* ring : {&port.data, &port.control})
-    while (!ring->empty()) {
-      unbuffer(ring->pop(), port, wire);
-      ++port.drops, ++counters_.drops;
-    }
+  for (PacketRing* ring : {&port.data, &port.control}) drop_queued(port, wire, *ring);
 }
 
 void Domain::know_fault(uint32_t number) {
+  if (config_.faults[number].kind != FaultKind::kLink) return;
   if (dead_links_.empty()) dead_links_.resize(world_.wires.wires.size());
   dead_links_[config_.faults[number].link] = !config_.faults[number].up;
 }

@@ -20,7 +20,16 @@
 
 namespace orrery::sim {
 
-enum class EventKind : uint8_t { kArrival = 0, kPause = 1, kWake = 2, kSend = 3, kTimer = 4, kStep = 5, kFault = 6 };
+enum class EventKind : uint8_t {
+  kArrival = 0,
+  kPause = 1,
+  kWake = 2,
+  kSend = 3,
+  kTimer = 4,
+  kStep = 5,
+  kFault = 6,
+  kWatchdog = 7
+};
 
 struct Event {
   Time time = kNever;

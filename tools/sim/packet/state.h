@@ -58,6 +58,7 @@ struct alignas(64) Port {
   bool wake_pending = false;
   bool data_paused = false;
   bool down = false;
+  bool discards_data = false;  // the PFC watchdog has struck
   uint64_t sent_bytes = 0;
 
   PacketRing control;

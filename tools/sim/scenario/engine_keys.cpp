@@ -58,6 +58,7 @@ void read_pfc(MapReader& map, Pfc& pfc) {
   map.whole("xoff_bytes", pfc.xoff_bytes, 1, kMaxBuffer);
   map.whole("xon_bytes", pfc.xon_bytes, 0, kMaxBuffer);
   map.whole("headroom_bytes", pfc.headroom_bytes, 0, kMaxBuffer);
+  map.time("watchdog_us", pfc.watchdog, kPerUs);
   if (pfc.xon_bytes > pfc.xoff_bytes)
     map.mistake("xon_bytes", fmt::format("{} is above xoff_bytes {}; give less", pfc.xon_bytes, pfc.xoff_bytes));
 }

@@ -170,10 +170,20 @@ Result<PacketConfig> packet_config(const Scenario& scenario, const fabric::Graph
     if (config.transport.reorder_packets == 0) config.transport.reorder_packets = kTolerated;
   }
   for (const ScenarioFault& fault : scenario.faults) {
-    const auto link = graph.find_link(fault.link);
+    const std::string& port = fault.pausing_nic.empty() ? fault.link : fault.pausing_nic;
+    const auto link = graph.find_link(port);
     if (!link)
       return refuse(scenario, fmt::format("faults: the fabric has no port {}; write NODE:PORT, such as leaf1:p5",
-                                          fabric::quoted(fault.link)));
+                                          fabric::quoted(port)));
+    if (!fault.pausing_nic.empty()) {
+      if (scenario.engine == Engine::kFluid)
+        return refuse(scenario, "faults: the fluid engine has no pauses; take the packet engine for pausing_nic");
+      if (graph.node(graph.link(*link).from).kind != fabric::NodeKind::kHost)
+        return refuse(scenario,
+                      fmt::format("faults: {} is no NIC; write HOST:NIC, such as h5:eth0", fabric::quoted(port)));
+      config.faults.push_back({fault.at, graph.link(*link).reverse, fault.up, FaultKind::kPausingNic});
+      continue;
+    }
     config.faults.push_back({fault.at, *link, fault.up});
     config.faults.push_back({fault.at, graph.link(*link).reverse, fault.up});
   }

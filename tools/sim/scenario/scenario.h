@@ -54,6 +54,7 @@ struct ScenarioFault {
   Time at = 0;
   std::string link;  // a port, "leaf1:p5": both directions of its cable
   bool up = false;
+  std::string pausing_nic;  // in place of a link: a host's port, "h5:eth0", that sends pause frames
 };
 
 struct Scenario {

@@ -1,6 +1,9 @@
 // Scenario files: YAML tree -> Scenario.
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <set>
 
 #include "tools/sim/scenario/engine_keys.h"
@@ -25,11 +28,13 @@ constexpr std::array<std::string_view, 7> kOps{"all_reduce", "all_gather", "redu
 constexpr std::array<std::string_view, 8> kAlgorithms{"default", "ring",     "tree",         "halving_doubling",
                                                       "pat",     "pairwise", "hierarchical", "direct"};
 constexpr std::array<std::string_view, 6> kFormats{"aicb", "simai", "htsim", "nccl-tests", "intents", "chakra"};
+constexpr std::array<std::string_view, 2> kProtocols{"tcp", "udp"};
 constexpr std::array<std::string_view, 3> kPlacements{"contiguous", "fragmented", "random"};
 
 void read_communicators(MapReader& map, CommunicatorOptions& options) {
   map.whole("channels", options.channels, 1, 64);
   map.whole("max_steps", options.max_steps, 0, UINT32_MAX);
+  map.whole("slice_bytes", options.slice_bytes, 0, kMaxBytes);
   map.whole("chunk_bytes", options.chunk_bytes, 1, kMaxBytes);
   map.whole("max_chunks", options.max_chunks, 1, 1u << 20);
   map.whole("round_width", options.round_width, 1, 1u << 20);
@@ -49,6 +54,7 @@ class ScenarioReader {
     read_topology(map);
     read_placement(map);
     read_schemes(map);
+    read_five_tuples(map);
     read_seeds(map);
     read_jobs(map);
     read_workload(map);
@@ -119,6 +125,46 @@ class ScenarioReader {
     }
     map.whole("connections", scenario_.scheme_options.connections, 1, 64);
     map.whole("path_limit", scenario_.scheme_options.path_limit, 1, 4'096);
+  }
+
+  void read_five_tuples(MapReader& map) {
+    map.each("five_tuples", "list them as {from: \"10.0.1.1:40000\", to: \"10.0.2.1:5000\", protocol: tcp}",
+             [&](const YamlNode& node, size_t i) {
+               MapReader reader(node, fmt::format("five_tuples[{}]", i), mistakes_);
+               if (reader.is_map()) read_five_tuple(reader);
+               reader.finish();
+             });
+  }
+
+  void read_five_tuple(MapReader& map) {
+    FiveTuple& tuple = scenario_.scheme_options.five_tuples.emplace_back();
+    read_endpoint(map, "from", tuple.src, tuple.src_port);
+    read_endpoint(map, "to", tuple.dst, tuple.dst_port);
+    tuple.protocol = IPPROTO_UDP;
+    map.choice(
+        "protocol", tuple.protocol,
+        [](std::string_view name) -> std::optional<uint8_t> {
+          if (name == kProtocols[0]) return IPPROTO_TCP;
+          if (name == kProtocols[1]) return IPPROTO_UDP;
+          return std::nullopt;
+        },
+        kProtocols);
+  }
+
+  void read_endpoint(MapReader& map, std::string_view key, IpAddress& address, uint16_t& port) {
+    constexpr std::string_view kCure = "write an address and a port, such as \"10.0.1.1:40000\"";
+    std::string text;
+    if (!map.text(key, text)) {
+      if (map.find(key) == nullptr) map.mistake(key, fmt::format("is missing; {}", kCure));
+      return;
+    }
+    const size_t colon = text.rfind(':');
+    const auto parsed = IpAddress::parse(std::string_view(text).substr(0, colon));
+    const char *begin = text.data() + std::min(text.size(), colon + 1), *end = text.data() + text.size();
+    const auto number = std::from_chars(begin, end, port);
+    if (colon == std::string::npos || !parsed || begin == end || number.ec != std::errc() || number.ptr != end)
+      return map.mistake(key, fmt::format("is {}; {}", quoted(text), kCure));
+    address = *parsed;
   }
 
   void read_seeds(MapReader& map) {
@@ -278,8 +324,11 @@ class ScenarioReader {
       ScenarioFault& out = scenario_.faults.emplace_back();
       if (!fault.time("at_us", out.at, kPerUs) && fault.find("at_us") == nullptr)
         fault.mistake("at_us", "is missing; say when, in microseconds from the start");
-      if (!fault.text("link", out.link) && fault.find("link") == nullptr)
-        fault.mistake("link", "is missing; name a port of the cable, such as \"leaf1:p5\"");
+      fault.text("pausing_nic", out.pausing_nic);
+      fault.text("link", out.link);
+      if ((fault.find("link") == nullptr) == (fault.find("pausing_nic") == nullptr))
+        fault.mistake("link",
+                      "give either this, a port of a cable, such as \"leaf1:p5\", or pausing_nic, such as \"h5:eth0\"");
       fault.flag("up", out.up);
       fault.finish();
     });

@@ -1,5 +1,7 @@
 // Schemes that begin where the switches' hash puts a connection.
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <random>
 
 #include "tools/sim/schemes/schemes.h"
@@ -26,11 +28,34 @@ PathPolicy policy_of(Scheme scheme) {
   }
 }
 
+class FiveTuples {
+ public:
+  explicit FiveTuples(const SchemeOptions& options) : random_(options.seed) {
+    for (const FiveTuple& tuple : options.five_tuples) given_[{tuple.src, tuple.dst}].push_back(tuple);
+  }
+
+  FiveTuple next(const fabric::Nic& src, const fabric::Nic& dst) {
+    const auto given = given_.find({src.address, dst.address});
+    if (given == given_.end() || given->second.empty()) {
+      const auto port = static_cast<uint16_t>(kRoceSourcePorts + random_() % (65'536 - kRoceSourcePorts));
+      return {src.address, dst.address, port, kRocePort, kUdp};
+    }
+    const FiveTuple tuple = given->second.front();
+    given->second.pop_front();
+    return tuple;
+  }
+  std::mt19937_64& random() { return random_; }
+
+ private:
+  std::mt19937_64 random_;
+  std::map<std::pair<IpAddress, IpAddress>, std::deque<FiveTuple>> given_;
+};
+
 }  // namespace
 
 Result<Routed> route_hashed(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
                             const SchemeOptions& options) {
-  std::mt19937_64 random(options.seed);
+  FiveTuples tuples(options);
   Routed routed;
   const uint32_t connections = scheme == Scheme::kEcmpMulti ? std::max(1u, options.connections) : 1;
   for (uint32_t i = 0; i < traffic.flows.size(); ++i) {
@@ -38,15 +63,14 @@ Result<Routed> route_hashed(const Traffic& traffic, const fabric::Graph& graph, 
     const fabric::Nic& dst = graph.nics()[traffic.flows[i].dst];
     FlowRoute route;
     for (uint32_t k = 0; k < connections; ++k) {
-      const auto port = static_cast<uint16_t>(kRoceSourcePorts + random() % (65'536 - kRoceSourcePorts));
-      auto first = graph.ecmp_path({src.address, dst.address, port, kRocePort, kUdp});
+      auto first = graph.ecmp_path(tuples.next(src, dst));
       if (!first) return no_path(traffic, graph, i);
       QpRoute qp{{*first}, policy_of(scheme)};
       // The others are where a hash would lead after a failure, or what the scheme may choose from.
       for (fabric::Path& path : graph.paths(src, dst, options.path_limit))
         if (path != *first) qp.paths.push_back(std::move(path));
       if (qp.policy == PathPolicy::kStatic && qp.paths.size() > 2) {
-        std::swap(qp.paths[1], qp.paths[1 + random() % (qp.paths.size() - 1)]);
+        std::swap(qp.paths[1], qp.paths[1 + tuples.random()() % (qp.paths.size() - 1)]);
         qp.paths.resize(2);
       }
       route.qps.push_back(std::move(qp));

@@ -39,6 +39,8 @@ struct SchemeOptions {
   uint64_t seed = 1;
   uint32_t connections = 4;  // of kEcmpMulti
   size_t path_limit = 64;    // equal-cost paths that a moving scheme may use
+  // What the hashed schemes' connections have, in turn for each pair of addresses, in place of random source ports.
+  std::vector<FiveTuple> five_tuples;
 };
 
 struct Routed {

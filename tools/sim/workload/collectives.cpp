@@ -121,7 +121,8 @@ uint64_t transfers_of(const Collective& collective, uint32_t ranks, const Commun
   switch (algorithm_for(collective)) {
     case Algorithm::kRing:
       if (collective.op == Op::kBroadcast || collective.op == Op::kReduce) return channels * (n - 1) * chunks;
-      return channels * n * limited(ring_steps(collective, ranks), options.max_steps);
+      return channels * n * limited(ring_steps(collective, ranks), options.max_steps) *
+             ring_slices((collective.bytes + channels - 1) / channels, ranks, ring_steps(collective, ranks), options);
     case Algorithm::kTree:
       return streams * 2 * (n - 1) * chunks;
     case Algorithm::kHalvingDoubling:

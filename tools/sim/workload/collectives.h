@@ -55,6 +55,8 @@ struct CommunicatorOptions {
   // Rings send in at most this many steps, as many bytes as ever; 0: in as many as there are. A ring with fewer steps
   // pays its latency fewer times.
   uint32_t max_steps = 0;
+  // Rings send on what has come in slices of at most this; 0: whole steps.
+  uint64_t slice_bytes = 0;
   uint64_t chunk_bytes = 1 << 20;  // trees and chains are pipelined in chunks of about this, per channel,
   uint32_t max_chunks = 16;        // but not in more
   uint32_t round_width = 1;        // peers that a rank of an all-to-all exchanges with at once

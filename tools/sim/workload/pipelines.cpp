@@ -13,12 +13,16 @@ uint64_t ring_bytes(uint64_t bytes, uint32_t ranks, uint32_t rank, uint64_t firs
   return parts_of(bytes, ranks, static_cast<uint32_t>(oldest), static_cast<uint32_t>(end - first));
 }
 
-void ring_step(Weaver& weaver, uint32_t channel, uint64_t first, uint64_t end, std::vector<Sent>& last) {
+// `last`: what the step before sent, by rank and slice.
+void ring_step(Weaver& weaver, uint32_t channel, uint64_t first, uint64_t end, std::vector<std::vector<Sent>>& last) {
   const uint32_t n = weaver.ranks();
-  std::vector<Sent> sent(n);
+  auto sent = last;
   for (uint32_t rank = 0; rank < n; ++rank) {
     const uint64_t bytes = ring_bytes(weaver.channel_bytes(channel), n, rank, first, end);
-    sent[rank] = weaver.send(rank, (rank + 1) % n, bytes, channel, 0, {last[(rank + n - 1) % n].arrived});
+    const auto slices = static_cast<uint32_t>(sent[rank].size());
+    for (uint32_t slice = 0; slice < slices; ++slice)
+      sent[rank][slice] = weaver.send(rank, (rank + 1) % n, part_of(bytes, slices, slice), channel, 0,
+                                      {last[(rank + n - 1) % n][slice].arrived});
   }
   last.swap(sent);
 }
@@ -107,16 +111,25 @@ void weave_tree_chunk(Weaver& weaver, const Tree& tree, uint64_t bytes, uint32_t
 
 }  // namespace
 
+uint32_t ring_slices(uint64_t channel_bytes, uint32_t ranks, uint32_t all, const CommunicatorOptions& options) {
+  if (options.slice_bytes == 0) return 1;
+  const uint64_t merged = options.max_steps == 0 ? 1 : (all + options.max_steps - 1) / options.max_steps;
+  const uint64_t step_bytes = (channel_bytes + ranks - 1) / ranks * merged;
+  return static_cast<uint32_t>(std::max<uint64_t>(1, (step_bytes + options.slice_bytes - 1) / options.slice_bytes));
+}
+
 void weave_ring(Weaver& weaver, uint32_t steps) {
   const uint64_t all =
       weaver.collective().op == Op::kAllReduce ? 2 * uint64_t{weaver.ranks() - 1} : uint64_t{weaver.ranks() - 1};
   for (uint32_t channel = 0; channel < weaver.options().channels; ++channel) {
-    std::vector<Sent> last(weaver.ranks());
+    const uint32_t slices =
+        ring_slices(weaver.channel_bytes(channel), weaver.ranks(), static_cast<uint32_t>(all), weaver.options());
+    std::vector<std::vector<Sent>> last(weaver.ranks(), std::vector<Sent>(slices));
     for (uint64_t step = 0; step < steps; ++step)
       ring_step(weaver, channel, step * all / steps, (step + 1) * all / steps, last);
     for (uint32_t rank = 0; rank < weaver.ranks(); ++rank) {
-      weaver.finish(rank, last[rank].released);
-      weaver.finish((rank + 1) % weaver.ranks(), last[rank].arrived);
+      weaver.finish(rank, last[rank].back().released);
+      for (const Sent& sent : last[rank]) weaver.finish((rank + 1) % weaver.ranks(), sent.arrived);
     }
   }
 }

@@ -78,6 +78,8 @@ void weave_hierarchical(Weaver& weaver);
 void weave_direct(Weaver& weaver);
 
 uint32_t chunk_count(uint64_t channel_bytes, const CommunicatorOptions& options);
+// Slices of a step of a ring that has `all` steps before they are merged.
+uint32_t ring_slices(uint64_t channel_bytes, uint32_t ranks, uint32_t all, const CommunicatorOptions& options);
 // ceil(log2(n))
 uint32_t log2_up(uint32_t n);
 
