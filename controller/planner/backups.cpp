@@ -11,8 +11,9 @@ class BackupChooser {
   BackupChooser(const fabric::Graph& fabric, std::span<const uint64_t> bytes)
       : fabric_(fabric), bytes_(bytes.begin(), bytes.end()) {}
 
-  std::vector<uint32_t> choose(const ResolvedFlow& flow, uint32_t primary, uint32_t wanted) {
-    const std::vector<Core>& cores = *flow.cores;
+  std::vector<uint32_t> choose(const FlowWithChoice& flow, uint32_t wanted) {
+    const std::vector<Core>& cores = *flow.flow->cores;
+    const uint32_t primary = flow.choice;
     std::vector<uint32_t> taken{primary}, backups;
     while (backups.size() < wanted && taken.size() < cores.size()) {
       uint32_t best = kNoChoice;
@@ -30,19 +31,20 @@ class BackupChooser {
       backups.push_back(best);
     }
     if (!backups.empty())
-      for (fabric::LinkId link : cores[backups.front()]) bytes_[link] += planned_bytes(*flow.demand);
+      for (fabric::LinkId link : cores[backups.front()]) bytes_[link] += flow.bytes;
     return backups;
   }
 
  private:
   using Cost = std::tuple<size_t, uint64_t, uint64_t>;  // links shared, worst drain time, sum of drain times
 
-  Cost cost_of(const ResolvedFlow& flow, uint32_t choice, const std::vector<uint32_t>& taken) const {
+  Cost cost_of(const FlowWithChoice& flow, uint32_t choice, const std::vector<uint32_t>& taken) const {
     size_t shared = 0;
     uint64_t worst = 0, sum = 0;
-    for (fabric::LinkId link : (*flow.cores)[choice]) {
-      for (uint32_t other : taken) shared += std::count((*flow.cores)[other].begin(), (*flow.cores)[other].end(), link);
-      const uint64_t drain = drain_ns(bytes_[link] + planned_bytes(*flow.demand), fabric_.link(link).rate_bps);
+    for (fabric::LinkId link : (*flow.flow->cores)[choice]) {
+      for (uint32_t other : taken)
+        shared += std::count((*flow.flow->cores)[other].begin(), (*flow.flow->cores)[other].end(), link);
+      const uint64_t drain = drain_ns(bytes_[link] + flow.bytes, fabric_.link(link).rate_bps);
       worst = std::max(worst, drain);
       sum += drain;
     }
@@ -62,7 +64,7 @@ std::vector<std::vector<uint32_t>> choose_backups(const fabric::Graph& fabric, s
   backups.reserve(flows.size());
   for (const FlowWithChoice& flow : flows) {
     const bool may = flow.flow->movable() && flow.choice != kNoChoice;
-    backups.push_back(may ? chooser.choose(*flow.flow, flow.choice, wanted) : std::vector<uint32_t>{});
+    backups.push_back(may ? chooser.choose(flow, wanted) : std::vector<uint32_t>{});
   }
   return backups;
 }

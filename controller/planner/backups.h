@@ -12,10 +12,11 @@ namespace orrery::planner {
 struct FlowWithChoice {
   const ResolvedFlow* flow = nullptr;
   uint32_t choice = kNoChoice;
+  uint64_t bytes = 0;  // of the subflow
 };
 
-// Per flow up to `wanted` cores, best first: the fewest links shared with the primary and with the backups before it,
-// then the least loaded, counting `bytes` (by LinkId) and the backups given so far. Empty for fixed flows and where
+// Per subflow up to `wanted` cores, best first: the fewest links shared with the primary and with the backups before
+// it, then the least loaded, counting `bytes` (by LinkId) and the backups given so far. Empty for fixed flows and where
 // there is no other core.
 std::vector<std::vector<uint32_t>> choose_backups(const fabric::Graph& fabric, std::span<const FlowWithChoice> flows,
                                                   std::span<const uint64_t> bytes, uint32_t wanted);

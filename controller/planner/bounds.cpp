@@ -61,8 +61,8 @@ class BoundFinder {
     }
   }
 
-  uint64_t find() {
-    bound_ = max_drain_ns(*problem_.fabric, unavoidable_load());
+  Bounds find() {
+    bounds_.whole_ns = bounds_.fluid_ns = max_drain_ns(*problem_.fabric, unavoidable_load());
     size_t longest = 0;
     for (const Group& group : groups_)
       if (!group.cores->empty()) longest = std::max(longest, group.cores->front().size());
@@ -70,7 +70,7 @@ class BoundFinder {
       use_hop(hop, /*from_end=*/false);
       use_hop(hop, /*from_end=*/true);
     }
-    return bound_;
+    return bounds_;
   }
 
  private:
@@ -132,14 +132,20 @@ class BoundFinder {
 
   void use_cut(const LinkSet& cut, std::vector<uint64_t> weights) {
     std::vector<Bin> bins;
-    for (LinkId link : cut) bins.push_back({problem_.fabric->link(link).rate_bps, problem_.fixed_bytes[link]});
+    uint64_t rate = 0, bytes = sum(weights);
+    for (LinkId link : cut) {
+      bins.push_back({problem_.fabric->link(link).rate_bps, problem_.fixed_bytes[link]});
+      rate += bins.back().rate_bps;
+      bytes += bins.back().fixed_bytes;
+    }
     std::sort(weights.begin(), weights.end(), std::greater<>());
-    bound_ = std::max(bound_, cut_bound_ns(bins, weights));
+    bounds_.fluid_ns = std::max(bounds_.fluid_ns, drain_ns(bytes, rate));
+    bounds_.whole_ns = std::max(bounds_.whole_ns, cut_bound_ns(bins, weights));
   }
 
   const Problem& problem_;
   std::vector<Group> groups_;
-  uint64_t bound_ = 0;
+  Bounds bounds_;
 };
 
 }  // namespace
@@ -173,7 +179,7 @@ uint64_t cut_bound_ns(std::span<const Bin> bins, std::span<const uint64_t> weigh
   return bound;
 }
 
-uint64_t lower_bound_ns(const Problem& problem) {
+Bounds lower_bounds(const Problem& problem) {
   return BoundFinder(problem).find();
 }
 

@@ -21,6 +21,13 @@ struct Bin {
 // Least time in which every weight (bytes, descending) can be sent through one of `bins` beside what is fixed there.
 uint64_t cut_bound_ns(std::span<const Bin> bins, std::span<const uint64_t> weights);
 
-uint64_t lower_bound_ns(const Problem& problem);
+struct Bounds {
+  uint64_t whole_ns = 0;  // flows stay whole
+  uint64_t fluid_ns = 0;  // flows may be split at will
+};
+Bounds lower_bounds(const Problem& problem);
+inline uint64_t lower_bound_ns(const Problem& problem) {
+  return lower_bounds(problem).whole_ns;
+}
 
 }  // namespace orrery::planner

@@ -35,10 +35,12 @@ class Explainer {
     for (size_t index = 0; index < plan.flows.size(); ++index) {
       const FlowDemand& demand = snapshot.flows[index];
       if (demand.phase != flow.demand->phase || demand.bytes == 0) continue;
-      for (LinkId link : plan.flows[index].path) {
-        bytes_[link] += planned_bytes(demand);
-        ++flows_[link];
-      }
+      plan.flows[index].each_path([&](const fabric::Path& path) {
+        for (LinkId link : path) {
+          bytes_[link] += subflow_bytes(demand);
+          ++flows_[link];
+        }
+      });
     }
   }
 
@@ -92,6 +94,9 @@ class Explainer {
 
   void say_path() {
     say("Its path is {}.", path_text(assignment_.path));
+    if (!assignment_.others.empty())
+      say("That is its first subflow's; {} others carry as many bytes each over paths of their own.",
+          assignment_.others.size());
     const FlowDemand& demand = *flow_.demand;
     if (!demand.fixed.empty())
       return say("That path is fixed: the flow cannot be moved, so the others are planned around it.");
@@ -114,7 +119,7 @@ class Explainer {
       uint64_t worst = 0;
       for (LinkId link : cores[index])
         worst = std::max(
-            worst, drain_ns(bytes_[link] + (taken ? 0 : planned_bytes(*flow_.demand)), fabric_.link(link).rate_bps));
+            worst, drain_ns(bytes_[link] + (taken ? 0 : subflow_bytes(*flow_.demand)), fabric_.link(link).rate_bps));
       texts.push_back(fmt::format("{} {}{}", path_text(cores[index]), time_text(worst), taken ? " (taken)" : ""));
     }
     say("{} paths are usable; with this flow on it, the busiest link between switches would need per round: {}{}.",
@@ -154,6 +159,9 @@ class Explainer {
       say("The plan's busiest link drains in {} per round; no assignment can go below {}.",
           time_text(plan_.max_drain_ns), time_text(plan_.lower_bound_ns));
     }
+    if (plan_.fluid_bound_ns < plan_.lower_bound_ns)
+      say("If its bytes could be split at will, {} would do: more subflows per flow come nearer to that.",
+          time_text(plan_.fluid_bound_ns));
   }
 
   const Graph& fabric_;

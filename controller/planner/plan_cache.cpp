@@ -55,6 +55,7 @@ std::string signature(const Snapshot& snapshot) {
     out.add(flow.dst);
     out.add(flow.bytes);
     out.add(flow.phase);
+    out.add(flow.subflows);
     out.add(flow.fixed);
     out.add(flow.current);
   }

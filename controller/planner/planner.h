@@ -20,8 +20,12 @@ struct FlowDemand {
   uint64_t bytes = 0;    // per round; 0 is planned last and counts as no load
   uint32_t phase = 0;    // flows of different phases never send at the same time: loads add up only within a phase
   fabric::Path fixed;    // not empty: cannot be moved, a load to plan around
-  fabric::Path current;  // not empty: kept when an equally good plan allows
+  fabric::Path current;  // not empty: kept when an equally good plan allows; of the first subflow
+  // Connections (queue pairs) that share the bytes evenly, each with a path of its own: 1..kMaxSubflows. Each counts as
+  // its share rounded up.
+  uint32_t subflows = 1;
 };
+inline constexpr uint32_t kMaxSubflows = 256;
 
 struct Options {
   uint32_t backups = 1;  // wanted per flow, link-disjoint from the primary in the fabric's core where possible
@@ -35,13 +39,25 @@ struct Snapshot {
   Options options;
 };
 
+struct SubflowAssignment {
+  fabric::Path path;
+  std::vector<fabric::Path> backups;
+};
+
 struct FlowAssignment {
   uint64_t flow_id = 0;
-  fabric::Path path;  // empty: no usable path; the flow stays unmanaged
+  fabric::Path path;  // of its first subflow; empty: no usable path; the flow stays unmanaged
   std::vector<fabric::Path> backups;
+  std::vector<SubflowAssignment> others;  // subflows after the first
   uint64_t release_offset_ns = 0;
-  uint64_t pace_bps = 0;             // 0: unpaced
+  uint64_t pace_bps = 0;             // of all subflows together; 0: unpaced
   std::vector<std::string> reasons;  // sentences for `orreryctl flow explain`, filled by explain(), not by plan()
+  // Calls visit(path) for every subflow.
+  template <typename Visit>
+  void each_path(const Visit& visit) const {
+    visit(path);
+    for (const SubflowAssignment& other : others) visit(other.path);
+  }
 };
 
 enum class Method : uint8_t { kNone, kEdgeColouring, kMinMax };
@@ -53,12 +69,21 @@ struct Plan {
   // Times to drain the busiest link, in nanoseconds per round (bytes over rate, so that unequal rates compare).
   uint64_t max_drain_ns = 0;
   uint64_t lower_bound_ns = 0;  // no assignment can do better; equal to max_drain_ns when the plan is proven optimal
+  // Nor can any routing at all, even one that splits flows over links at will. More subflows come nearer to it.
+  uint64_t fluid_bound_ns = 0;
   bool optimal() const { return max_drain_ns == lower_bound_ns; }
   uint32_t moves = 0;  // flows whose path differs from a non-empty `current`
 };
 
-// Errors: kInvalidArgument names the flow (unknown address, duplicate id, fixed path that is not a path).
+// Errors: kInvalidArgument names the flow (unknown address, duplicate id, fixed path that is not a path, too many
+// subflows).
 Result<Plan> plan(const Snapshot& snapshot);
+
+// The fewest subflows, the same for every flow that can move, with which a plan may come within `tolerance_percent` of
+// the fluid bound; where `limit` are not enough, the number with the least bound. Where links are gone or unequal,
+// whole flows do not divide evenly: 32 of them on 31 links take twice as long as one, 16 subflows each 17/16.
+// Errors: as plan().
+Result<uint32_t> least_subflows(const Snapshot& snapshot, uint32_t limit, uint32_t tolerance_percent = 3);
 
 // Why `flow_id` got its path: what was demanded, what the alternatives carried, what bounds the plan.
 Result<std::vector<std::string>> explain(const Snapshot& snapshot, const Plan& plan, uint64_t flow_id);

@@ -56,6 +56,8 @@ const std::vector<Core>& no_cores() {
 }
 
 Result<ResolvedFlow> resolve_one(const Graph& fabric, const FlowDemand& demand, CoreTable& table) {
+  if (demand.subflows == 0 || demand.subflows > kMaxSubflows)
+    return bad_flow(demand, fmt::format("{} subflows; give it 1 to {}", demand.subflows, kMaxSubflows));
   ResolvedFlow flow{.demand = &demand, .cores = &no_cores()};
   ORRERY_ASSIGN(flow.src, find_nic(fabric, demand, demand.src, "source"));
   ORRERY_ASSIGN(flow.dst, find_nic(fabric, demand, demand.dst, "destination"));

@@ -28,6 +28,10 @@ inline uint64_t planned_bytes(const FlowDemand& demand) {
   return demand.bytes < kMaxBytes ? demand.bytes : kMaxBytes;
 }
 
+inline uint64_t subflow_bytes(const FlowDemand& demand) {
+  return (planned_bytes(demand) + demand.subflows - 1) / demand.subflows;
+}
+
 // Nanoseconds to send `bytes` at `rate_bps`, rounded up.
 uint64_t drain_ns(uint64_t bytes, uint64_t rate_bps);
 
@@ -58,7 +62,7 @@ struct ResolvedFlow {
 // In the snapshot's order. Errors: as plan().
 Result<std::vector<ResolvedFlow>> resolve(const Snapshot& snapshot, CoreTable& table);
 
-// One movable flow as the solvers see it.
+// One movable subflow as the solvers see it.
 struct Item {
   uint64_t weight = 0;  // bytes
   fabric::LinkId up = fabric::kNone;
@@ -67,7 +71,7 @@ struct Item {
   uint32_t current = kNoChoice;
 };
 
-// Flows that send in the same phase. `items` are in an order that does not depend on the snapshot's.
+// Flows that send at the same time. `items` are in an order that does not depend on the snapshot's.
 struct Problem {
   const fabric::Graph* fabric = nullptr;
   std::vector<uint64_t> fixed_bytes;  // by LinkId

@@ -104,7 +104,9 @@ void set_cable(Graph& fabric, const std::string& a, const std::string& b, bool u
 std::vector<uint32_t> flows_per_link(const Graph& fabric, const Plan& plan) {
   std::vector<uint32_t> count(fabric.links().size());
   for (const FlowAssignment& flow : plan.flows)
-    for (LinkId id : flow.path) ++count[id];
+    flow.each_path([&](const fabric::Path& path) {
+      for (LinkId id : path) ++count[id];
+    });
   return count;
 }
 
@@ -127,7 +129,10 @@ std::map<uint32_t, std::vector<uint64_t>> loads_by_phase(const Snapshot& snapsho
   for (size_t index = 0; index < plan.flows.size(); ++index) {
     auto& load = loads[snapshot.flows[index].phase];
     load.resize(snapshot.fabric->links().size());
-    for (LinkId id : plan.flows[index].path) load[id] += snapshot.flows[index].bytes;
+    const FlowDemand& demand = snapshot.flows[index];
+    plan.flows[index].each_path([&](const fabric::Path& path) {
+      for (LinkId id : path) load[id] += (demand.bytes + demand.subflows - 1) / demand.subflows;
+    });
   }
   return loads;
 }
@@ -142,12 +147,17 @@ std::string faults(const Snapshot& snapshot, const Plan& plan) {
     const FlowAssignment& flow = plan.flows[index];
     if (flow.flow_id != demand.flow_id) return "flows out of order";
     if (!demand.fixed.empty() && flow.path != demand.fixed) return fmt::format("fixed flow {} moved", flow.flow_id);
-    if (const auto fault = path_fault(fabric, demand, flow.path); !fault.empty())
-      return fmt::format("path of {}: {}", flow.flow_id, fault);
-    for (const auto& backup : flow.backups) {
-      if (const auto fault = path_fault(fabric, demand, backup); !fault.empty())
-        return fmt::format("backup of {}: {}", flow.flow_id, fault);
-      if (backup == flow.path) return fmt::format("backup of {} is its path", flow.flow_id);
+    if (flow.others.size() + 1 != demand.subflows) return fmt::format("wrong number of subflows of {}", flow.flow_id);
+    std::vector<SubflowAssignment> subflows = flow.others;
+    subflows.push_back({flow.path, flow.backups});
+    for (const auto& [path, backups] : subflows) {
+      if (const auto fault = path_fault(fabric, demand, path); !fault.empty())
+        return fmt::format("path of {}: {}", flow.flow_id, fault);
+      for (const auto& backup : backups) {
+        if (const auto fault = path_fault(fabric, demand, backup); !fault.empty())
+          return fmt::format("backup of {}: {}", flow.flow_id, fault);
+        if (backup == path) return fmt::format("backup of {} is its path", flow.flow_id);
+      }
     }
   }
   uint64_t max = 0;
@@ -158,6 +168,7 @@ std::string faults(const Snapshot& snapshot, const Plan& plan) {
   }
   if (busiest != plan.link_bytes) return "link_bytes are not those of the paths";
   if (max != plan.max_drain_ns) return fmt::format("max_drain_ns is {}, recomputed {}", plan.max_drain_ns, max);
+  if (plan.fluid_bound_ns > plan.lower_bound_ns) return "the fluid bound is above the bound for whole flows";
   if (plan.lower_bound_ns > max) return fmt::format("bound {} above the plan's {}", plan.lower_bound_ns, max);
   return {};
 }

@@ -1,5 +1,7 @@
 #include "controller/planner/planner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -334,4 +336,97 @@ TEST_CASE("sizes that only a liar claims are held in range") {
   REQUIRE(result);
   CHECK(result->lower_bound_ns <= result->max_drain_ns);
   CHECK(result->max_drain_ns == drain_ns(kMaxBytes, 100'000'000));
+}
+
+namespace {
+
+void set_spine_rate(fabric::Graph& fabric, const std::string& spine, uint64_t rate_bps) {
+  for (fabric::LinkId id = 0; id < fabric.links().size(); ++id)
+    if (fabric.node(fabric.link(id).from).name == spine || fabric.node(fabric.link(id).to).name == spine)
+      fabric.set_link_rate(id, rate_bps);
+}
+
+void fail_spine(fabric::Graph& fabric, uint32_t leaves, const std::string& spine) {
+  for (uint32_t leaf = 1; leaf <= leaves; ++leaf) set_cable(fabric, fmt::format("leaf{}", leaf), spine, false);
+}
+
+}  // namespace
+
+TEST_CASE("with one failed spine, subflows come within five per cent of the proportional ideal; whole flows cannot") {
+  auto fabric = clos({.leaves = 8, .spines = 16, .hosts = 128});
+  fail_spine(fabric, 8, "spine3");
+  Snapshot snapshot{.fabric = &fabric, .flows = ring(fabric, interleaved(128, 8), 15'000'000)};
+  const Plan whole = plan_checked(snapshot);
+  CHECK(whole.fluid_bound_ns == 15'000'000 * 80ull * 16 / 15);  // 16 flows on 15 links of 100 Mbit/s
+  CHECK(whole.max_drain_ns == 15'000'000 * 80ull * 2);
+  CHECK(whole.optimal());
+  const uint32_t subflows = *least_subflows(snapshot, 64);
+  for (FlowDemand& flow : snapshot.flows) flow.subflows = subflows;
+  const Plan split = plan_checked(snapshot);
+  CHECK(split.fluid_bound_ns <= whole.fluid_bound_ns * 1001 / 1000);  // shares are rounded up
+  CHECK(split.max_drain_ns * 100 <= split.fluid_bound_ns * 105);
+}
+
+TEST_CASE("as many subflows as needed and no more") {
+  auto fabric = clos({.leaves = 4, .spines = 4, .hosts = 16});
+  Snapshot snapshot{.fabric = &fabric, .flows = ring(fabric, interleaved(16, 4), 12'000'000)};
+  CHECK(*least_subflows(snapshot, 64) == 1);
+  fail_spine(fabric, 4, "spine2");
+  // Four flows of k subflows on three links: ceil(4k / 3) / k beside 4 / 3.
+  CHECK(*least_subflows(snapshot, 64, 13) == 2);
+  CHECK(*least_subflows(snapshot, 64, 4) == 8);
+  CHECK(*least_subflows(snapshot, 4, 3) == 2);  // as good as 4
+  snapshot.flows[0].src = IpAddress::from_v4(1);
+  CHECK(!least_subflows(snapshot, 64));
+}
+
+TEST_CASE("on degraded fabrics of unequal speeds, subflows are spread in proportion to capacity") {
+  Random random(51);
+  for (int round = 0; round < 40; ++round) {
+    const uint32_t leaves = 2 + random.below(5), spines = 3 + random.below(5), per_leaf = 1 + random.below(6);
+    auto fabric = clos({.leaves = leaves, .spines = spines, .hosts = leaves * per_leaf, .rate_bps = 1'000'000'000});
+    for (uint32_t slow = 1; slow <= random.below(spines); ++slow)
+      set_spine_rate(fabric, fmt::format("spine{}", slow), 400'000'000 + 100'000'000 * random.below(5));
+    for (uint32_t cable = random.below(spines); cable > 1; --cable)
+      set_cable(fabric, fmt::format("leaf{}", 1 + random.below(leaves)),
+                fmt::format("spine{}", 2 + random.below(spines - 1)), false);
+    Snapshot snapshot{
+        .fabric = &fabric,
+        .flows = random_flows(fabric, random, 1 + random.below(40), 5'000'000, random.below(2) ? 1 : 5'000'000)};
+    for (FlowDemand& flow : snapshot.flows) flow.subflows = 16;
+    const Plan plan = plan_checked(snapshot);
+    INFO("round " << round);
+    REQUIRE(plan.max_drain_ns * 100 <= plan.fluid_bound_ns * 112);
+    REQUIRE(plan.max_drain_ns * 100 <= plan.lower_bound_ns * 106);
+  }
+}
+
+TEST_CASE("unequal speeds are planned near the best on tiny fabrics, by trying everything") {
+  Random random(52);
+  uint32_t best = 0;
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    auto fabric = clos({.leaves = 3, .spines = 3, .hosts = 6});
+    for (int spine = 1; spine <= 3; ++spine)
+      set_spine_rate(fabric, fmt::format("spine{}", spine), 25'000'000u << random.below(4));
+    if (random.below(2) == 0) set_cable(fabric, "leaf2", "spine3", false);
+    Snapshot snapshot{.fabric = &fabric, .flows = random_flows(fabric, random, 7, 1000, random.below(2) ? 9000 : 1)};
+    const Plan plan = plan_checked(snapshot);
+    const uint64_t least = brute_force_ns(snapshot);
+    REQUIRE(plan.lower_bound_ns <= least);
+    REQUIRE(plan.max_drain_ns <= least + least / 2);
+    best += plan.max_drain_ns == least;
+  }
+  CHECK(best >= kRounds * 90 / 100);
+}
+
+TEST_CASE("a number of subflows out of range is refused with the flow's name") {
+  const auto fabric = clos({});
+  Snapshot snapshot{.fabric = &fabric, .flows = {demand(fabric, 77, 0, 9, 1000)}};
+  for (const uint32_t subflows : {0u, kMaxSubflows + 1}) {
+    snapshot.flows[0].subflows = subflows;
+    const auto result = plan(snapshot);
+    REQUIRE(!result);
+    CHECK_THAT(result.error().message, Catch::Contains("flow 77") && Catch::Contains("subflows"));
+  }
 }

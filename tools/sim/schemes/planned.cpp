@@ -26,28 +26,41 @@ planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph
   return snapshot;
 }
 
+// Where links are gone or unequal, whole flows do not divide evenly over the rest.
+Status choose_subflows(planner::Snapshot& snapshot, uint32_t limit) {
+  ORRERY_ASSIGN(const uint32_t subflows, planner::least_subflows(snapshot, limit));
+  for (planner::FlowDemand& demand : snapshot.flows) demand.subflows = subflows;
+  return {};
+}
+
 }  // namespace
 
 Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
                              const SchemeOptions& options) {
   const bool stagger = scheme != Scheme::kOrreryPaths;
-  ORRERY_ASSIGN(const planner::Plan plan, planner::plan(snapshot_of(traffic, graph, stagger)));
+  planner::Snapshot snapshot = snapshot_of(traffic, graph, stagger);
+  ORRERY_TRY(choose_subflows(snapshot, options.subflows));
+  ORRERY_ASSIGN(const planner::Plan plan, planner::plan(snapshot));
   Routed routed;
   routed.planned_drain = plan.max_drain_ns * kPerNs;
   routed.lower_bound = plan.lower_bound_ns * kPerNs;
   for (uint32_t i = 0; i < traffic.flows.size(); ++i) {
     const planner::FlowAssignment& assignment = plan.flows[i];
     if (assignment.path.empty()) return no_path(traffic, graph, i);
-    QpRoute qp{{assignment.path}, PathPolicy::kStatic};
-    for (const fabric::Path& backup : assignment.backups) qp.paths.push_back(backup);
-    if (scheme == Scheme::kOrreryRepath) {
-      qp.policy = PathPolicy::kBurst;
-      const Flow& flow = traffic.flows[i];
-      for (const fabric::Path& path : graph.paths(graph.nics()[flow.src], graph.nics()[flow.dst], options.path_limit))
-        if (std::find(qp.paths.begin(), qp.paths.end(), path) == qp.paths.end()) qp.paths.push_back(path);
-    }
     FlowRoute route;
-    route.qps.push_back(std::move(qp));
+    const auto add_qp = [&](const fabric::Path& planned, const std::vector<fabric::Path>& backups) {
+      QpRoute qp{{planned}, PathPolicy::kStatic};
+      qp.paths.insert(qp.paths.end(), backups.begin(), backups.end());
+      if (scheme == Scheme::kOrreryRepath) {
+        qp.policy = PathPolicy::kBurst;
+        const Flow& flow = traffic.flows[i];
+        for (const fabric::Path& path : graph.paths(graph.nics()[flow.src], graph.nics()[flow.dst], options.path_limit))
+          if (std::find(qp.paths.begin(), qp.paths.end(), path) == qp.paths.end()) qp.paths.push_back(path);
+      }
+      route.qps.push_back(std::move(qp));
+    };
+    add_qp(assignment.path, assignment.backups);
+    for (const planner::SubflowAssignment& other : assignment.others) add_qp(other.path, other.backups);
     route.release_offset = stagger ? assignment.release_offset_ns * kPerNs : 0;
     route.pace_bps = assignment.pace_bps;
     routed.flows.push_back(std::move(route));

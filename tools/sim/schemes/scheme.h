@@ -38,6 +38,7 @@ bool reorders(Scheme scheme);
 struct SchemeOptions {
   uint64_t seed = 1;
   uint32_t connections = 4;  // of kEcmpMulti
+  uint32_t subflows = 32;    // of a planned scheme at most, taken where whole flows do not divide evenly over links
   size_t path_limit = 64;    // equal-cost paths that a moving scheme may use
   // What the hashed schemes' connections have, in turn for each pair of addresses, in place of random source ports.
   std::vector<FiveTuple> five_tuples;

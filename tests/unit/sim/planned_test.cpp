@@ -1,0 +1,57 @@
+#include <catch2/catch.hpp>
+
+#include "tests/unit/sim/fixtures.h"
+#include "tools/sim/runner/runner.h"
+#include "tools/sim/workload/jobs.h"
+
+namespace orrery::sim {
+namespace {
+
+Study study_of(const fabric::Graph& graph, const Traffic& traffic, std::vector<Scheme> schemes) {
+  Study study;
+  study.graph = &graph;
+  study.traffic = &traffic;
+  study.engine = [](const fabric::Graph& fabric, const Program& program, Scheme, uint64_t seed) -> Result<RunResult> {
+    PacketConfig config = plain_config();
+    config.seed = seed;
+    return run_packets(fabric, program, config);
+  };
+  study.schemes = std::move(schemes);
+  study.seeds = {1};
+  return study;
+}
+
+Traffic collective(const fabric::Graph& graph, const Collective& what, const CommunicatorOptions& options = {}) {
+  Job job;
+  job.name = "job";
+  job.hosts = place(graph, {static_cast<uint32_t>(graph.nics().size())}, Placement::kFragmented, 1).value()[0];
+  job.options = options;
+  job.steps = {{.collective = what}};
+  Traffic traffic;
+  add_job(traffic, job).value();
+  return traffic;
+}
+
+void fail_spine(fabric::Graph& graph, const std::string& spine) {
+  for (fabric::LinkId link = 0; link < graph.links().size(); ++link)
+    if (graph.node(graph.link(link).from).name == spine || graph.node(graph.link(link).to).name == spine)
+      graph.set_link_up(link, false);
+}
+
+}  // namespace
+
+TEST_CASE("with one failed spine a planned ring is within five per cent of the proportional ideal") {
+  fabric::Graph graph = leaf_spine(4, 8, 32);
+  fail_spine(graph, "spine3");
+  // Few long steps, so that latency does not count.
+  const Traffic traffic =
+      collective(graph, {.op = Op::kAllReduce, .bytes = 64'000'000}, CommunicatorOptions{.max_steps = 4});
+  Study study = study_of(graph, traffic, {Scheme::kOrreryStagger});
+  const StudyResult split = run_study(study).value();
+  // Eight flows on seven links.
+  CHECK(split.summaries[0].slowdown < 1.05 * 8 / 7);
+  study.options.subflows = 1;
+  CHECK(run_study(study).value().summaries[0].slowdown > 1.9);
+}
+
+}  // namespace orrery::sim
