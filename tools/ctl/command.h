@@ -32,6 +32,7 @@ struct Session {
 void add_key_commands(Session& session);
 void add_topology_commands(Session& session);
 void add_topology_import(Session& session, CLI::App& topology);
+void add_topology_plan(Session& session, CLI::App& topology);
 // `plan`: the sub-command of that name, shared with commands that need no controller.
 void add_live_commands(Session& session, CLI::App& plan);
 void add_plan_compute(Session& session, CLI::App& plan);

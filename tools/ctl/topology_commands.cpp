@@ -100,6 +100,7 @@ void add_topology_commands(Session& session) {
   topology->require_subcommand(1);
   add_generate(session, *topology);
   add_topology_import(session, *topology);
+  add_topology_plan(session, *topology);
 
   CLI::App* check_app =
       topology->add_subcommand("check", "Report every mistake in topology files, each with line, key and cure");

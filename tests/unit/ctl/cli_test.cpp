@@ -298,6 +298,36 @@ TEST_CASE("an imported list of hosts is a topology that checks as good, and wron
   CHECK(call({"topology", "import", fixture("leaf-spine-2x2x4.yaml")}).code == kUsage);
 }
 
+TEST_CASE("a planned fabric is shown, listed cable by cable and written as a topology that checks as good") {
+  const test::ScratchDirectory directory;
+  const std::string file = directory.file("t.yaml"), cables = directory.file("c.csv");
+  const Outcome text = call({"topology", "plan", "--hosts", "100", "--leaf", "32x400G", "--oversubscription", "3:1",
+                             "--spare", "0", "--emit", file, "--cables", cables});
+  CHECK(text.code == kOk);
+  CHECK(contains(text.out, "100 hosts with 1 NIC of 400 Gbit/s under 5 leaves; room for 0 more"));
+  CHECK(contains(text.out, "leaf          5  32x400G    20   8             2.5:1    160   140    20\n"));
+  CHECK(contains(text.out, "one spine             every leaf      50.0 %"));
+  CHECK(contains(call({"topology", "check", file}).out, "good: planned: 7 switches, 100 hosts, 140 links"));
+  std::ifstream list(cables);
+  const std::string lines{std::istreambuf_iterator<char>(list), {}};
+  CHECK(lines.starts_with("from_device,from_port,to_device,to_port,rate_bps,tier\nh1,eth0,leaf1,p1,400000000000,"));
+  const json plan = json::parse(
+      call({"topology", "plan", "--hosts", "4096", "--nics", "8", "--leaf", "64x800G", "--rails", "--json"}).out);
+  CHECK(plan["tiers"] == 3);
+  CHECK(plan["switches"][2]["tier"] == "core");
+  CHECK(plan["bill"].size() == 7);
+}
+
+TEST_CASE("a fabric that cannot be is refused with what would do, and a wrong option with how to write it") {
+  const Outcome refused = call({"topology", "plan", "--hosts", "4096", "--leaf", "32x400G", "--tiers", "2"});
+  CHECK(refused.code == kUsage);
+  CHECK(contains(refused.err, "need three tiers: two reach 426 hosts"));
+  CHECK(contains(call({"topology", "plan", "--hosts", "10", "--leaf", "32"}).err, "write its ports as 64x400G"));
+  CHECK(call({"topology", "plan", "--hosts", "10", "--emit", "/nonexistent/t.yaml"}).code == kFailed);
+  CHECK(contains(call({"topology", "plan", "--hosts", "10", "--name", "a b", "--emit", "-"}).err, "a b"));
+  CHECK(call({"topology", "plan"}).code == kUsage);
+}
+
 TEST_CASE("checking several files reports the mistakes of each and the worst outcome") {
   const Outcome outcome = call({"topology", "check", fixture("leaf-spine-2x2x4.yaml"), fixture("bad-partition.yaml"),
                                 fixture("bad-links.yaml")});

@@ -30,6 +30,7 @@ class Builder {
     SwitchSpec& spec = topology_.switches.emplace_back();
     spec.name = std::move(name);
     spec.tier = tier;
+    cursors_.emplace_back();
     spec.hash_seed = fabric::switch_hash_seed(clos_.hash_seed, number);
   }
 
@@ -47,11 +48,21 @@ class Builder {
     return std::clamp(static_cast<uint64_t>(std::min(scaled, 1e15)), least, fabric::kMaxQueueBytes);
   }
 
-  std::string add_port(size_t index, uint64_t rate_bps) {
-    auto& ports = topology_.switches[index].ports;
-    ports.push_back({fmt::format("p{}", ports.size() + 1), rate_bps, queue_of(rate_bps), {}});
-    return ports.back().name;
+  std::string add_port(size_t index, uint64_t rate_bps, uint32_t split) {
+    Cursor& cursor = cursors_[index];
+    if (cursor.lane == 0 || cursor.lane == split) {
+      ++cursor.port;
+      cursor.lane = 0;
+    }
+    ++cursor.lane;
+    const std::string name =
+        split == 1 ? fmt::format("p{}", cursor.port) : fmt::format("p{}.{}", cursor.port, cursor.lane);
+    topology_.switches[index].ports.push_back({name, rate_bps, queue_of(rate_bps), {}});
+    return name;
   }
+
+  // What comes next begins a port of its own, behind the first `ports`.
+  void skip_to(size_t index, uint32_t ports) { cursors_[index] = {std::max(cursors_[index].port, ports), 0}; }
 
   void add_hosts() {
     uint32_t number = 0;
@@ -62,37 +73,49 @@ class Builder {
         // 250 addresses in each /24 of 10.0.0.0/8, from 10.0.1.1 on.
         const auto address = IpAddress::from_v4((10u << 24) | ((number / 250 + 1) << 8) | (number % 250 + 1));
         spec.nics.push_back({fmt::format("eth{}", i), clos_.nic_bps, queue_of(clos_.nic_bps), address});
-        const std::string port = add_port(host.leaves[i], clos_.nic_bps);
+        const std::string port = add_port(host.leaves[i], clos_.nic_bps, clos_.nic_split);
         topology_.links.push_back({{spec.name, spec.nics.back().name}, {clos_.leaves[host.leaves[i]].name, port}});
       }
     }
   }
 
-  void add_cable(size_t lower, size_t upper, uint64_t rate_bps) {
-    const std::string below = add_port(lower, rate_bps), above = add_port(upper, rate_bps);
+  void add_cable(size_t lower, uint32_t lower_split, size_t upper, uint32_t upper_split, uint64_t rate_bps) {
+    const std::string below = add_port(lower, rate_bps, lower_split), above = add_port(upper, rate_bps, upper_split);
     topology_.links.push_back({{topology_.switches[lower].name, below}, {topology_.switches[upper].name, above}});
   }
 
   size_t spine_index(size_t pod, uint32_t spine) const { return clos_.leaves.size() + pod * clos_.spines + spine; }
 
   void cable_leaves() {
-    for (size_t leaf = 0; leaf < clos_.leaves.size(); ++leaf)
+    for (size_t leaf = 0; leaf < clos_.leaves.size(); ++leaf) {
+      skip_to(leaf, clos_.leaf_host_ports);
       for (uint32_t s = 0; s < clos_.spines; ++s)
         for (uint32_t k = 0; k < clos_.cables_per_spine; ++k)
-          add_cable(leaf, spine_index(clos_.leaves[leaf].pod, s), clos_.uplink_bps);
+          add_cable(leaf, clos_.leaf_up_split, spine_index(clos_.leaves[leaf].pod, s), clos_.spine_down_split,
+                    clos_.uplink_bps);
+    }
   }
 
   void cable_spines() {
     const size_t first_core = spine_index(clos_.pods.size(), 0);
     for (size_t pod = 0; pod < clos_.pods.size(); ++pod)
-      for (uint32_t s = 0; s < clos_.spines; ++s)
+      for (uint32_t s = 0; s < clos_.spines; ++s) {
+        const size_t spine = spine_index(pod, s);
+        skip_to(spine, 0);
         for (uint32_t c = 0; c < clos_.cores; ++c)
           for (uint32_t k = 0; k < clos_.cables_per_core; ++k)
-            add_cable(spine_index(pod, s), first_core + s * clos_.cores + c, clos_.core_bps);
+            add_cable(spine, clos_.spine_up_split, first_core + s * clos_.cores + c, clos_.core_split, clos_.core_bps);
+      }
   }
+
+  struct Cursor {
+    uint32_t port = 0;  // the last one that was named
+    uint32_t lane = 0;  // of it
+  };
 
   const Clos& clos_;
   Topology topology_;
+  std::vector<Cursor> cursors_;  // by switch
 };
 
 // Before anything is built: how much that would be.

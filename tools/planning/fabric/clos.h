@@ -36,6 +36,9 @@ struct Clos {
   uint64_t nic_bps = 0;
   uint64_t uplink_bps = 0;  // leaf to spine
   uint64_t core_bps = 0;    // spine to core
+  // Ports in which several cables end (p3.1, p3.2) because they are as fast as so many of them.
+  uint32_t nic_split = 1, leaf_up_split = 1, spine_down_split = 1, spine_up_split = 1, core_split = 1;
+  uint32_t leaf_host_ports = 0;  // uplinks come after so many ports, taken or not
   uint64_t queue_bytes_per_100g = 16u << 20;
   uint32_t mtu_bytes = 9000;
   uint32_t hash_seed = 1;
