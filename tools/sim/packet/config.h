@@ -24,9 +24,12 @@ struct Dcqcn {
   double minimum_bps = 40e6;
 };
 
-// RED marking at enqueue.
+// RED marking.
 struct Ecn {
   bool enabled = true;
+  // By the queue that a packet leaves behind, so that news of it does not first wait in it ("ECN or Delay", CoNEXT
+  // 2016, has this of shared-buffer switches); else by the queue that it finds.
+  bool at_departure = true;
   uint64_t kmin_bytes = 400'000;
   uint64_t kmax_bytes = 1'600'000;
   double pmax = 0.2;

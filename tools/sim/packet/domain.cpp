@@ -106,10 +106,7 @@ void Domain::enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link)
   }
   Packet queued = packet;
   if (is_data) {
-    if (config_.ecn.enabled && marks(port, port.queued_bytes)) {
-      queued.tag |= Packet::kMarked;
-      ++port.marks, ++counters_.marks;
-    }
+    if (!config_.ecn.at_departure) mark(queued, port);
     if (packet.telemetry() != 0)
       queued.set_telemetry(std::max<uint8_t>(packet.telemetry(), queue_level(port.queued_bytes) + 1));
     port.data.push(queued);
@@ -141,13 +138,17 @@ bool Domain::admit(uint32_t link, const Packet& packet, uint32_t ingress_link) {
   return true;
 }
 
-bool Domain::marks(Port& port, uint32_t queued_bytes) {
+void Domain::mark(Packet& packet, Port& port) {
   const Ecn& ecn = config_.ecn;
-  if (queued_bytes <= ecn.kmin_bytes) return false;
-  if (queued_bytes > ecn.kmax_bytes) return true;
-  const double chance = ecn.pmax * static_cast<double>(queued_bytes - ecn.kmin_bytes) /
-                        static_cast<double>(ecn.kmax_bytes - ecn.kmin_bytes);
-  return draw(port.random) < chance * 4294967296.0;
+  const uint32_t queued = port.queued_bytes;
+  if (!ecn.enabled || queued <= ecn.kmin_bytes) return;
+  if (queued <= ecn.kmax_bytes) {
+    const double chance =
+        ecn.pmax * static_cast<double>(queued - ecn.kmin_bytes) / static_cast<double>(ecn.kmax_bytes - ecn.kmin_bytes);
+    if (draw(port.random) >= chance * 4294967296.0) return;
+  }
+  packet.tag |= Packet::kMarked;
+  ++port.marks, ++counters_.marks;
 }
 
 void Domain::ensure_wake(uint32_t link, Port& port) {
@@ -170,8 +171,9 @@ void Domain::wake_switch(uint32_t link, Port& port, const Wire& wire) {
     return transmit(link, port, wire, packet, !port.control.empty() || (!port.data.empty() && !port.data_paused));
   }
   if (port.data.empty() || port.data_paused) return;
-  const Packet packet = port.data.pop();
+  Packet packet = port.data.pop();
   unbuffer(packet, port, wire);
+  if (config_.ecn.at_departure) mark(packet, port);
   transmit(link, port, wire, packet, !port.data.empty());
 }
 

@@ -40,7 +40,7 @@ class Domain {
   void arrive(uint32_t link, Packet packet);
   void enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link);
   bool admit(uint32_t link, const Packet& packet, uint32_t ingress_link);
-  bool marks(Port& port, uint32_t queued_bytes);
+  void mark(Packet& packet, Port& port);
   void wake(uint32_t link);
   void wake_host(uint32_t link, Port& port, const Wire& wire);
   void wake_switch(uint32_t link, Port& port, const Wire& wire);

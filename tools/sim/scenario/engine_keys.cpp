@@ -46,6 +46,7 @@ void read_transport(MapReader& map, Transport& transport) {
 
 void read_ecn(MapReader& map, Ecn& ecn) {
   map.flag("enabled", ecn.enabled);
+  map.flag("at_departure", ecn.at_departure);
   map.whole("kmin_bytes", ecn.kmin_bytes, 0, kMaxBuffer);
   map.whole("kmax_bytes", ecn.kmax_bytes, 0, kMaxBuffer);
   map.real("pmax", ecn.pmax, 0, 1);
