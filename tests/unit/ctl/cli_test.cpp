@@ -306,7 +306,7 @@ TEST_CASE("a planned fabric is shown, listed cable by cable and written as a top
   CHECK(text.code == kOk);
   CHECK(contains(text.out, "100 hosts with 1 NIC of 400 Gbit/s under 5 leaves; room for 0 more"));
   CHECK(contains(text.out, "leaf          5  32x400G    20   8             2.5:1    160   140    20\n"));
-  CHECK(contains(text.out, "one spine             every leaf      50.0 %"));
+  CHECK(contains(text.out, "one spine             every leaf     50.0 %"));
   CHECK(contains(call({"topology", "check", file}).out, "good: planned: 7 switches, 100 hosts, 140 links"));
   std::ifstream list(cables);
   const std::string lines{std::istreambuf_iterator<char>(list), {}};
