@@ -34,7 +34,8 @@ class Explainer {
     flows_.resize(bytes_.size());
     for (size_t index = 0; index < plan.flows.size(); ++index) {
       const FlowDemand& demand = snapshot.flows[index];
-      if (demand.phase != flow.demand->phase || demand.bytes == 0) continue;
+      if (demand.phase != flow.demand->phase || demand.bytes == 0 || plan.flows[index].round != assignment.round)
+        continue;
       plan.flows[index].each_path([&](const fabric::Path& path) {
         for (LinkId link : path) {
           bytes_[link] += subflow_bytes(demand);
@@ -128,12 +129,17 @@ class Explainer {
   }
 
   void say_sharing() {
+    if (plan_.rounds > 0 && flow_.demand->exchange)
+      say("It is part of an all-to-all that goes in rounds, in each of which no NIC receives from two: it goes in "
+          "round {}, which begins {} after the collective.",
+          assignment_.round + 1, time_text(assignment_.release_offset_ns));
     LinkId tightest = fabric::kNone;
     for (LinkId link : assignment_.path)
       if (flows_[link] > 1 && (tightest == fabric::kNone || drain(link) > drain(tightest))) tightest = link;
     if (tightest == fabric::kNone || flow_.demand->bytes == 0)
       return say(
-          "No other flow of its phase with known bytes uses any of its links, so it may start at once and unpaced.");
+          "No other flow of its phase{} with known bytes uses any of its links, so it may start at once and unpaced.",
+          plan_.rounds > 0 ? " and round" : "");
     const uint32_t others = flows_[tightest] - 1;
     const std::string start = assignment_.release_offset_ns == 0
                                   ? "with its collective"

@@ -47,6 +47,9 @@ std::string signature(const Snapshot& snapshot) {
   Encoder out;
   out.add(snapshot.options.backups);
   out.add(static_cast<uint8_t>(snapshot.options.stagger));
+  out.add(static_cast<uint8_t>(snapshot.options.rounds));
+  out.add(snapshot.options.max_offset_ns);
+  out.add(snapshot.options.round_margin_percent);
   out.add(snapshot.options.move_penalty_percent);
   if (snapshot.fabric != nullptr) add_fabric(out, *snapshot.fabric);
   for (const FlowDemand& flow : snapshot.flows) {
@@ -56,6 +59,7 @@ std::string signature(const Snapshot& snapshot) {
     out.add(flow.bytes);
     out.add(flow.phase);
     out.add(flow.subflows);
+    out.add(static_cast<uint8_t>(flow.exchange));
     out.add(flow.fixed);
     out.add(flow.current);
   }

@@ -8,6 +8,7 @@
 #include "controller/planner/bounds.h"
 #include "controller/planner/colouring.h"
 #include "controller/planner/problem.h"
+#include "controller/planner/rounds.h"
 #include "controller/planner/schedule.h"
 #include "controller/planner/search.h"
 
@@ -75,6 +76,7 @@ Solution solve(const Problem& problem, uint32_t penalty_percent) {
 }
 
 using Indices = std::vector<uint32_t>;
+using Loads = std::vector<uint64_t>;  // bytes by LinkId
 
 // The flows of each phase, heaviest first, in an order that does not depend on the snapshot's.
 std::map<uint32_t, Indices> phases_of(const std::vector<ResolvedFlow>& flows) {
@@ -98,6 +100,47 @@ Item item_of(const ResolvedFlow& flow, uint32_t subflow, uint64_t weight) {
           .current = subflow == 0 ? flow.current : kNoChoice};
 }
 
+// The flows of one phase, in the order of phases_of(), by when they send.
+struct Batches {
+  Indices others;               // all the time
+  std::vector<Indices> rounds;  // one after the other
+};
+
+Batches batches_of(const std::vector<ResolvedFlow>& flows, const Indices& indices) {
+  Batches batches;
+  Indices members;
+  std::vector<ExchangeFlow> exchange;
+  for (uint32_t index : indices) {
+    const ResolvedFlow& flow = flows[index];
+    const bool waits = flow.demand->exchange && flow.movable() && flow.demand->bytes > 0;
+    (waits ? members : batches.others).push_back(index);
+    if (waits) exchange.push_back({flow.src->uplink, flow.down, planned_bytes(*flow.demand)});
+  }
+  const std::vector<uint32_t> rounds = rounds_of(exchange);
+  for (size_t at = 0; at < members.size(); ++at) {
+    if (rounds[at] >= batches.rounds.size()) batches.rounds.resize(rounds[at] + 1);
+    batches.rounds[rounds[at]].push_back(members[at]);
+  }
+  return batches;
+}
+
+// `subflows`: how many each movable flow has; 0: as many as it says.
+Problem pose(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, const Indices& indices, uint32_t phase,
+             uint32_t subflows = 0) {
+  Problem problem{
+      .fabric = snapshot.fabric, .fixed_bytes = std::vector<uint64_t>(snapshot.fabric->links().size()), .phase = phase};
+  for (uint32_t index : indices) {
+    FlowDemand demand{.bytes = flows[index].demand->bytes,
+                      .subflows = subflows != 0 ? subflows : flows[index].demand->subflows};
+    for (fabric::LinkId link : flows[index].demand->fixed)
+      problem.fixed_bytes[link] += subflow_bytes(demand) * demand.subflows;
+    if (!flows[index].movable() || demand.bytes == 0) continue;
+    for (uint32_t subflow = 0; subflow < demand.subflows; ++subflow)
+      problem.items.push_back(item_of(flows[index], subflow, subflow_bytes(demand)));
+  }
+  return problem;
+}
+
 class Planner {
  public:
   Planner(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows)
@@ -110,7 +153,8 @@ class Planner {
   Plan run() {
     plan_.link_bytes.resize(fabric_.links().size());
     plan_.flows.resize(flows_.size());
-    for (const auto& [phase, indices] : phases_of(flows_)) plan_phase(phase, indices);
+    for (const auto& [phase, indices] : phases_of(flows_))
+      if (!plan_in_rounds(phase, indices)) plan_together(phase, indices);
     for (size_t index = 0; index < flows_.size(); ++index) {
       const FlowDemand& demand = *flows_[index].demand;
       if (demand.fixed.empty() && !demand.current.empty() && plan_.flows[index].path != demand.current) ++plan_.moves;
@@ -119,26 +163,77 @@ class Planner {
   }
 
  private:
-  void plan_phase(uint32_t phase, const Indices& indices) {
-    Problem problem{.fabric = &fabric_, .fixed_bytes = std::vector<uint64_t>(fabric_.links().size()), .phase = phase};
-    Indices sized, unsized;
-    for (uint32_t index : indices) {
-      const ResolvedFlow& flow = flows_[index];
-      for (fabric::LinkId link : flow.demand->fixed)
-        problem.fixed_bytes[link] += subflow_bytes(*flow.demand) * flow.demand->subflows;
-      if (flow.movable()) (flow.demand->bytes > 0 ? sized : unsized).push_back(index);
+  struct Solved {
+    Problem problem;
+    Solution solution;
+    Loads load;  // fixed bytes included
+  };
+
+  Solved solved(Problem problem) const {
+    Solved solved{std::move(problem), {}, {}};
+    solved.solution = solve(solved.problem, snapshot_.options.move_penalty_percent);
+    solved.load = load_of(solved.problem, solved.solution.choice);
+    return solved;
+  }
+
+  void plan_together(uint32_t phase, const Indices& indices) {
+    const Solved all = solved(pose(snapshot_, flows_, indices, phase));
+    take(indices, all.solution);
+    account(all.load, max_drain_ns(fabric_, all.load), all.solution.bounds);
+    plan_unsized(phase, indices, all.load, mean_weight(all.problem));
+    finish(indices, all.load, {});
+  }
+
+  // False: it does not pay, and nothing was done.
+  bool plan_in_rounds(uint32_t phase, const Indices& indices) {
+    if (!snapshot_.options.rounds) return false;
+    const Batches batches = batches_of(flows_, indices);
+    const auto count = static_cast<uint32_t>(batches.rounds.size());
+    if (count < 2) return false;
+    const Solved others = solved(pose(snapshot_, flows_, batches.others, phase));
+    Loads share(others.load), total(others.load);
+    for (uint64_t& bytes : share) bytes = (bytes + count - 1) / count;
+    std::vector<Solved> rounds;
+    std::vector<uint64_t> start_ns;
+    uint64_t drain = 0, next_start = 0;
+    for (uint32_t round = 0; round < count; ++round) {
+      Problem problem = pose(snapshot_, flows_, batches.rounds[round], phase + round);
+      problem.fixed_bytes = share;
+      rounds.push_back(solved(std::move(problem)));
+      const uint64_t round_ns = max_drain_ns(fabric_, rounds.back().load);
+      drain += round_ns;
+      start_ns.push_back(next_start);
+      next_start += round_ns + round_ns / 100 * snapshot_.options.round_margin_percent;
+      for (size_t link = 0; link < total.size(); ++link) total[link] += rounds.back().load[link] - share[link];
     }
-    for (uint32_t index : sized) add_items(problem, index, subflow_bytes(*flows_[index].demand));
-    const Solution solution = solve(problem, snapshot_.options.move_penalty_percent);
-    take(sized, solution);
-    const std::vector<uint64_t> load = load_of(problem, solution.choice);
-    plan_.max_drain_ns = std::max(plan_.max_drain_ns, max_drain_ns(fabric_, load));
-    plan_.lower_bound_ns = std::max(plan_.lower_bound_ns, solution.bounds.whole_ns);
-    plan_.fluid_bound_ns = std::max(plan_.fluid_bound_ns, solution.bounds.fluid_ns);
+    drain = std::max(drain, max_drain_ns(fabric_, total));
+    const Bounds bounds = lower_bounds(pose(snapshot_, flows_, indices, phase));
+    if (!near_enough(drain, bounds.whole_ns, kMaxRoundCostPercent) || start_ns.back() > snapshot_.options.max_offset_ns)
+      return false;
+    plan_.rounds = std::max(plan_.rounds, count);
+    account(total, drain, bounds);
+    take(batches.others, others.solution);
+    plan_unsized(phase, batches.others, total, mean_weight(rounds.front().problem));
+    Loads exchanged(total);
+    for (size_t link = 0; link < total.size(); ++link) exchanged[link] -= others.load[link];
+    finish(batches.others, others.load, exchanged);
+    for (uint32_t round = 0; round < count; ++round) {
+      take(batches.rounds[round], rounds[round].solution);
+      finish(batches.rounds[round], rounds[round].load, share);
+      for (uint32_t index : batches.rounds[round]) {
+        plan_.flows[index].round = round;
+        plan_.flows[index].release_offset_ns += start_ns[round];
+      }
+    }
+    return true;
+  }
+
+  void account(const Loads& load, uint64_t drain_ns, const Bounds& bounds) {
+    plan_.max_drain_ns = std::max(plan_.max_drain_ns, drain_ns);
+    plan_.lower_bound_ns = std::max(plan_.lower_bound_ns, bounds.whole_ns);
+    plan_.fluid_bound_ns = std::max(plan_.fluid_bound_ns, bounds.fluid_ns);
     for (size_t link = 0; link < load.size(); ++link)
       plan_.link_bytes[link] = std::max(plan_.link_bytes[link], load[link]);
-    plan_unsized(phase, unsized, load, mean_weight(problem));
-    finish(indices, load);
   }
 
   static uint64_t mean_weight(const Problem& problem) {
@@ -147,20 +242,29 @@ class Planner {
     return problem.items.empty() ? 1 : std::max<uint64_t>(1, bytes / problem.items.size());
   }
 
-  // Flows whose size is not known: placed around the others as if they were as big as those are on average.
-  void plan_unsized(uint32_t phase, const Indices& indices, const std::vector<uint64_t>& load, uint64_t weight) {
-    if (indices.empty()) return;
-    Problem problem{.fabric = &fabric_, .fixed_bytes = load, .phase = phase};
-    for (uint32_t index : indices) add_items(problem, index, weight);
-    take(indices, solve(problem, snapshot_.options.move_penalty_percent));
-  }
+  bool sized(uint32_t index) const { return flows_[index].movable() && flows_[index].demand->bytes > 0; }
 
-  void add_items(Problem& problem, uint32_t index, uint64_t weight) const {
-    for (uint32_t subflow = 0; subflow < flows_[index].demand->subflows; ++subflow)
-      problem.items.push_back(item_of(flows_[index], subflow, weight));
+  // Flows whose size is not known: placed around the others as if they were as big as those are on average.
+  void plan_unsized(uint32_t phase, const Indices& indices, const Loads& load, uint64_t weight) {
+    Problem problem{.fabric = &fabric_, .fixed_bytes = load, .phase = phase};
+    Indices unsized;
+    for (uint32_t index : indices)
+      if (flows_[index].movable() && !sized(index)) unsized.push_back(index);
+    if (unsized.empty()) return;
+    for (uint32_t index : unsized)
+      for (uint32_t subflow = 0; subflow < flows_[index].demand->subflows; ++subflow)
+        problem.items.push_back(item_of(flows_[index], subflow, weight));
+    take_all(unsized, solve(problem, snapshot_.options.move_penalty_percent));
   }
 
   void take(const Indices& indices, const Solution& solution) {
+    Indices posed;
+    for (uint32_t index : indices)
+      if (sized(index)) posed.push_back(index);
+    take_all(posed, solution);
+  }
+
+  void take_all(const Indices& indices, const Solution& solution) {
     size_t at = 0;
     for (uint32_t index : indices)
       for (uint32_t part = first_part_[index]; part < first_part_[index + 1]; ++part)
@@ -168,8 +272,9 @@ class Planner {
     plan_.method = std::max(plan_.method, solution.method);
   }
 
-  // Paths, backups, offsets and paces, once every subflow of the phase has its core.
-  void finish(const Indices& indices, const std::vector<uint64_t>& load) {
+  // Paths, backups, offsets and paces of flows that send together, once every subflow has its core. `background`: bytes
+  // of flows that are not among them.
+  void finish(const Indices& indices, const Loads& load, const Loads& background) {
     for (uint32_t index : indices) {
       FlowAssignment& flow = plan_.flows[index];
       flow.flow_id = flows_[index].demand->flow_id;
@@ -178,14 +283,14 @@ class Planner {
         path_of(flow, part - first_part_[index]) = flows_[index].path(choice_[part]);
     }
     add_backups(indices, load);
-    add_times(indices);
+    add_times(indices, background);
   }
 
   static fabric::Path& path_of(FlowAssignment& flow, uint32_t subflow) {
     return subflow == 0 ? flow.path : flow.others[subflow - 1].path;
   }
 
-  void add_backups(const Indices& indices, const std::vector<uint64_t>& load) {
+  void add_backups(const Indices& indices, const Loads& load) {
     std::vector<FlowWithChoice> chosen;
     for (uint32_t index : indices)
       for (uint32_t part = first_part_[index]; part < first_part_[index + 1]; ++part)
@@ -200,13 +305,13 @@ class Planner {
       }
   }
 
-  void add_times(const Indices& indices) {
+  void add_times(const Indices& indices, const Loads& background) {
     std::vector<ScheduledFlow> schedule;
     for (uint32_t index : indices) {
       schedule.push_back({.paths = {&plan_.flows[index].path}, .bytes = subflow_bytes(*flows_[index].demand)});
       for (const SubflowAssignment& other : plan_.flows[index].others) schedule.back().paths.push_back(&other.path);
     }
-    pace(fabric_, schedule);
+    pace(fabric_, schedule, background);
     if (snapshot_.options.stagger) stagger(fabric_, schedule);
     for (size_t at = 0; at < indices.size(); ++at) {
       plan_.flows[indices[at]].release_offset_ns = schedule[at].release_offset_ns;
@@ -222,23 +327,19 @@ class Planner {
   Plan plan_;
 };
 
-// Bounds of the slowest phase when every movable flow has `subflows` of them.
+// Bounds of the slowest phase when every movable flow has `subflows` of them, round by round where it has rounds.
 Bounds bounds_with(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, uint32_t subflows) {
   Bounds worst;
   for (const auto& [phase, indices] : phases_of(flows)) {
-    Problem problem{.fabric = snapshot.fabric,
-                    .fixed_bytes = std::vector<uint64_t>(snapshot.fabric->links().size()),
-                    .phase = phase};
-    for (uint32_t index : indices) {
-      const FlowDemand& demand = *flows[index].demand;
-      for (fabric::LinkId link : demand.fixed) problem.fixed_bytes[link] += planned_bytes(demand);
-      if (!flows[index].movable() || demand.bytes == 0) continue;
-      const uint64_t weight = (planned_bytes(demand) + subflows - 1) / subflows;
-      for (uint32_t subflow = 0; subflow < subflows; ++subflow)
-        problem.items.push_back(item_of(flows[index], subflow, weight));
+    Batches batches{indices, {}};
+    if (snapshot.options.rounds) batches = batches_of(flows, indices);
+    if (batches.rounds.size() < 2) batches = {indices, {}};
+    Bounds sum = lower_bounds(pose(snapshot, flows, batches.others, phase, subflows));
+    for (const Indices& round : batches.rounds) {
+      const Bounds bounds = lower_bounds(pose(snapshot, flows, round, phase, subflows));
+      sum = {sum.whole_ns + bounds.whole_ns, sum.fluid_ns + bounds.fluid_ns};
     }
-    const Bounds bounds = lower_bounds(problem);
-    worst = {std::max(worst.whole_ns, bounds.whole_ns), std::max(worst.fluid_ns, bounds.fluid_ns)};
+    worst = {std::max(worst.whole_ns, sum.whole_ns), std::max(worst.fluid_ns, sum.fluid_ns)};
   }
   return worst;
 }

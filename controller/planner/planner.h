@@ -24,14 +24,23 @@ struct FlowDemand {
   // Connections (queue pairs) that share the bytes evenly, each with a path of its own: 1..kMaxSubflows. Each counts as
   // its share rounded up.
   uint32_t subflows = 1;
+  // Part of an all-to-all: all its bytes are there when its collective begins, so that it can wait for its round.
+  bool exchange = false;
 };
 inline constexpr uint32_t kMaxSubflows = 256;
 
 struct Options {
   uint32_t backups = 1;  // wanted per flow, link-disjoint from the primary in the fabric's core where possible
   bool stagger = true;   // release offsets where flows must share a link
+  // Exchanges go in rounds, in each of which no NIC receives from two, unless that takes over kMaxRoundCostPercent
+  // longer than the lower bound or the last round would begin after max_offset_ns: then all flows start at once, paced.
+  bool rounds = true;
+  uint64_t max_offset_ns = UINT64_MAX;
+  uint32_t round_margin_percent = 4;  // of a round's drain time before the next begins: headers, acknowledgements
   uint32_t move_penalty_percent = 1;  // a move must lower the maximum by more than this
 };
+
+inline constexpr uint32_t kMaxRoundCostPercent = 10;
 
 struct Snapshot {
   const fabric::Graph* fabric = nullptr;
@@ -49,6 +58,7 @@ struct FlowAssignment {
   fabric::Path path;  // of its first subflow; empty: no usable path; the flow stays unmanaged
   std::vector<fabric::Path> backups;
   std::vector<SubflowAssignment> others;  // subflows after the first
+  uint32_t round = 0;                     // of its exchange; 0 also without rounds
   uint64_t release_offset_ns = 0;
   uint64_t pace_bps = 0;             // of all subflows together; 0: unpaced
   std::vector<std::string> reasons;  // sentences for `orreryctl flow explain`, filled by explain(), not by plan()
@@ -66,7 +76,9 @@ struct Plan {
   std::vector<FlowAssignment> flows;  // in the order of the snapshot
   Method method = Method::kNone;
   std::vector<uint64_t> link_bytes;  // by LinkId, of the busiest phase of each link
-  // Times to drain the busiest link, in nanoseconds per round (bytes over rate, so that unequal rates compare).
+  uint32_t rounds = 0;               // of the phase that has most; 0: none has rounds
+  // Times to drain the busiest link, in nanoseconds per round of the communicator (bytes over rate, so that unequal
+  // rates compare). Where a phase goes in rounds: the sum over its rounds.
   uint64_t max_drain_ns = 0;
   uint64_t lower_bound_ns = 0;  // no assignment can do better; equal to max_drain_ns when the plan is proven optimal
   // Nor can any routing at all, even one that splits flows over links at will. More subflows come nearer to it.

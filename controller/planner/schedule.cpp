@@ -86,8 +86,12 @@ void stagger(const fabric::Graph& fabric, std::span<ScheduledFlow> flows) {
   }
 }
 
-void pace(const fabric::Graph& fabric, std::span<ScheduledFlow> flows) {
-  const std::vector<Share> share = shares(fabric, flows);
+void pace(const fabric::Graph& fabric, std::span<ScheduledFlow> flows, std::span<const uint64_t> background) {
+  std::vector<Share> share = shares(fabric, flows);
+  for (fabric::LinkId link = 0; link < background.size(); ++link) {
+    share[link].subflows += background[link] > 0;
+    share[link].bytes += background[link];
+  }
   for (ScheduledFlow& flow : flows) {
     if (flow.bytes == 0) continue;
     const uint64_t subflows = flow.paths.size();

@@ -24,7 +24,7 @@ void stagger(const fabric::Graph& fabric, std::span<ScheduledFlow> flows);
 
 // Each subflow's share of its tightest shared link, by bytes, so that those that share a link end together; paces on a
 // link add up to its rate at most. As the subflows of a flow are paced alike, the slowest sets the pace of all. A flow
-// alone on all its links is unpaced.
-void pace(const fabric::Graph& fabric, std::span<ScheduledFlow> flows);
+// alone on all its links is unpaced. `background`: bytes by LinkId that others send meanwhile; may be empty.
+void pace(const fabric::Graph& fabric, std::span<ScheduledFlow> flows, std::span<const uint64_t> background = {});
 
 }  // namespace orrery::planner

@@ -124,12 +124,13 @@ std::string path_fault(const Graph& fabric, const FlowDemand& demand, const fabr
   return {};
 }
 
-std::map<uint32_t, std::vector<uint64_t>> loads_by_phase(const Snapshot& snapshot, const Plan& plan) {
-  std::map<uint32_t, std::vector<uint64_t>> loads;
+// By phase and round.
+std::map<uint32_t, std::map<uint32_t, std::vector<uint64_t>>> loads_of(const Snapshot& snapshot, const Plan& plan) {
+  std::map<uint32_t, std::map<uint32_t, std::vector<uint64_t>>> loads;
   for (size_t index = 0; index < plan.flows.size(); ++index) {
-    auto& load = loads[snapshot.flows[index].phase];
-    load.resize(snapshot.fabric->links().size());
     const FlowDemand& demand = snapshot.flows[index];
+    auto& load = loads[demand.phase][plan.flows[index].round];
+    load.resize(snapshot.fabric->links().size());
     plan.flows[index].each_path([&](const fabric::Path& path) {
       for (LinkId id : path) load[id] += (demand.bytes + demand.subflows - 1) / demand.subflows;
     });
@@ -162,8 +163,14 @@ std::string faults(const Snapshot& snapshot, const Plan& plan) {
   }
   uint64_t max = 0;
   std::vector<uint64_t> busiest(fabric.links().size());
-  for (const auto& [phase, load] : loads_by_phase(snapshot, plan)) {
-    max = std::max(max, max_drain_ns(fabric, load));
+  for (const auto& [phase, rounds] : loads_of(snapshot, plan)) {
+    uint64_t drain = 0;
+    std::vector<uint64_t> load(busiest.size());
+    for (const auto& [round, bytes] : rounds) {
+      drain += max_drain_ns(fabric, bytes);
+      for (size_t id = 0; id < load.size(); ++id) load[id] += bytes[id];
+    }
+    max = std::max(max, drain);
     for (size_t id = 0; id < load.size(); ++id) busiest[id] = std::max(busiest[id], load[id]);
   }
   if (busiest != plan.link_bytes) return "link_bytes are not those of the paths";

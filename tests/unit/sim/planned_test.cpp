@@ -54,4 +54,27 @@ TEST_CASE("with one failed spine a planned ring is within five per cent of the p
   CHECK(run_study(study).value().summaries[0].slowdown > 1.9);
 }
 
+TEST_CASE("an all-to-all that starts at once goes in rounds that keep the queues short, unless holds are limited") {
+  const fabric::Graph graph = leaf_spine(4, 4, 16);
+  const Traffic traffic =
+      collective(graph, {.op = Op::kAllToAll, .bytes = 32'000'000}, CommunicatorOptions{.round_width = 15});
+  Study study = study_of(graph, traffic, {Scheme::kEcmp, Scheme::kOrreryPaths, Scheme::kOrreryStagger});
+  const StudyResult rounds = run_study(study).value();
+  const Run &hashed = rounds.runs[0], &paths = rounds.runs[1], &planned = rounds.runs[2];
+  // Every NIC sends 15 times 2 MB.
+  CHECK(planned.lower_bound == 15 * 160 * kPerUs);
+  CHECK(planned.planned_drain == planned.lower_bound);
+  CHECK(rounds.summaries[2].slowdown < 1.03);
+  CHECK(hashed.max_queue_bytes > 20 * planned.max_queue_bytes);
+  CHECK(planned.max_queue_bytes < 40'000);
+  CHECK(paths.max_queue_bytes < 200'000);  // paced, all at once
+  // The last round would begin 2.3 ms after the collective.
+  study.options.max_hold = 1 * kPerMs;
+  const StudyResult limited = run_study(study).value();
+  CHECK(limited.runs[2].end != planned.end);
+  CHECK(limited.summaries[2].slowdown < 1.1);
+  study.options.max_hold = 3 * kPerMs;
+  CHECK(run_study(study).value().runs[2].end == planned.end);
+}
+
 }  // namespace orrery::sim

@@ -20,7 +20,8 @@ struct Flow {
   uint32_t src = 0;
   uint32_t dst = 0;
   uint32_t channel = 0;
-  uint32_t phase = 0;  // flows of different phases of a job never send at the same time: planner::FlowDemand::phase
+  uint32_t phase = 0;     // flows of different phases of a job never send at the same time: planner::FlowDemand::phase
+  bool exchange = false;  // planner::FlowDemand::exchange
 };
 
 struct Transfer {

@@ -125,6 +125,8 @@ class ScenarioReader {
     }
     map.whole("connections", scenario_.scheme_options.connections, 1, 64);
     map.whole("path_limit", scenario_.scheme_options.path_limit, 1, 4'096);
+    map.whole("subflows", scenario_.scheme_options.subflows, 1, 256);
+    map.time("max_hold_us", scenario_.scheme_options.max_hold, kPerUs);
   }
 
   void read_five_tuples(MapReader& map) {

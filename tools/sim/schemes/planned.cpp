@@ -7,10 +7,11 @@
 namespace orrery::sim {
 namespace {
 
-planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph, bool stagger) {
+planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph, bool stagger, Time max_hold) {
   planner::Snapshot snapshot;
   snapshot.fabric = &graph;
-  snapshot.options.stagger = stagger;
+  snapshot.options.stagger = snapshot.options.rounds = stagger;
+  if (max_hold != 0) snapshot.options.max_offset_ns = max_hold / kPerNs;
   const std::vector<uint64_t> bytes = bytes_per_round(traffic);
   for (uint32_t i = 0; i < traffic.flows.size(); ++i) {
     const Flow& flow = traffic.flows[i];
@@ -21,13 +22,19 @@ planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph
     demand.dst = graph.nics()[flow.dst].address;
     demand.bytes = bytes[i];
     demand.phase = flow.phase;
+    demand.exchange = flow.exchange;
     snapshot.flows.push_back(std::move(demand));
   }
   return snapshot;
 }
 
+// Messages that splitting flows may lead to: memory stays in proportion to the traffic.
+constexpr size_t kMaxSplitTransfers = 1u << 22;
+
 // Where links are gone or unequal, whole flows do not divide evenly over the rest.
-Status choose_subflows(planner::Snapshot& snapshot, uint32_t limit) {
+Status choose_subflows(planner::Snapshot& snapshot, const Traffic& traffic, uint32_t limit) {
+  const size_t transfers = std::max<size_t>(1, std::max(traffic.transfers.size(), 16 * traffic.flows.size()));
+  limit = std::min(limit, std::max(1u, static_cast<uint32_t>(kMaxSplitTransfers / transfers)));
   ORRERY_ASSIGN(const uint32_t subflows, planner::least_subflows(snapshot, limit));
   for (planner::FlowDemand& demand : snapshot.flows) demand.subflows = subflows;
   return {};
@@ -38,8 +45,8 @@ Status choose_subflows(planner::Snapshot& snapshot, uint32_t limit) {
 Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
                              const SchemeOptions& options) {
   const bool stagger = scheme != Scheme::kOrreryPaths;
-  planner::Snapshot snapshot = snapshot_of(traffic, graph, stagger);
-  ORRERY_TRY(choose_subflows(snapshot, options.subflows));
+  planner::Snapshot snapshot = snapshot_of(traffic, graph, stagger, options.max_hold);
+  ORRERY_TRY(choose_subflows(snapshot, traffic, options.subflows));
   ORRERY_ASSIGN(const planner::Plan plan, planner::plan(snapshot));
   Routed routed;
   routed.planned_drain = plan.max_drain_ns * kPerNs;
@@ -62,6 +69,7 @@ Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph,
     add_qp(assignment.path, assignment.backups);
     for (const planner::SubflowAssignment& other : assignment.others) add_qp(other.path, other.backups);
     route.release_offset = stagger ? assignment.release_offset_ns * kPerNs : 0;
+    if (options.max_hold != 0) route.release_offset = std::min(route.release_offset, options.max_hold);
     route.pace_bps = assignment.pace_bps;
     routed.flows.push_back(std::move(route));
   }

@@ -23,7 +23,7 @@ enum class Scheme : uint8_t {
   kRehash,       // PLB-like: another path when marks persist
   kFirstFit,     // a central scheduler that gives each flow, the largest first, the first path with room (Hedera-like)
   kOrreryPaths,  // planned paths
-  kOrreryStagger,  // and release offsets where flows must share a link
+  kOrreryStagger,  // and release offsets where flows must share a link; all-to-all that starts at once in rounds
   kOrreryRepath    // and another path at the start of a burst that telemetry finds congested
 };
 
@@ -39,6 +39,7 @@ struct SchemeOptions {
   uint64_t seed = 1;
   uint32_t connections = 4;  // of kEcmpMulti
   uint32_t subflows = 32;    // of a planned scheme at most, taken where whole flows do not divide evenly over links
+  Time max_hold = 0;         // by which a planned send can be held back, as agents limit it; 0: without limit
   size_t path_limit = 64;    // equal-cost paths that a moving scheme may use
   // What the hashed schemes' connections have, in turn for each pair of addresses, in place of random source ports.
   std::vector<FiveTuple> five_tuples;

@@ -73,6 +73,7 @@ struct Rounds {
            std::vector<std::vector<Event>>& last) {
     const uint32_t width = std::max(1u, weaver.options().round_width);
     const auto members = static_cast<uint32_t>(groups[0].size());
+    weaver.at_once(width > 1 && weaver.collective().split_phases);
     for (uint32_t first = 1; first < members; first += width) {
       std::vector<std::vector<Event>> events(weaver.ranks());
       for (uint32_t round = first; round < std::min(first + width, members); ++round)

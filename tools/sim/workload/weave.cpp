@@ -61,8 +61,12 @@ Sent Weaver::send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, 
   const uint32_t phase = collective_.first_phase + (collective_.split_phases ? round : 0);
   const auto [found, added] = communicator_.flows_.try_emplace({src, dst, channel, phase}, 0);
   if (added)
-    found->second = traffic_.add_flow(
-        {.job = communicator_.job_, .src = host(src), .dst = host(dst), .channel = channel, .phase = phase});
+    found->second = traffic_.add_flow({.job = communicator_.job_,
+                                       .src = host(src),
+                                       .dst = host(dst),
+                                       .channel = channel,
+                                       .phase = phase,
+                                       .exchange = exchange_});
   const uint32_t transfer = traffic_.add_transfer(found->second, bytes);
   const bool opens = opened_.insert(found->second).second;
   wait_for_all(waits, src, traffic_.add_send(transfer, options().step_delay, opens), opens);

@@ -45,6 +45,8 @@ class Weaver {
             std::initializer_list<Event> waits) {
     return send(src, dst, bytes, channel, round, std::span<const Event>(waits.begin(), waits.size()));
   }
+  // What is sent from now on starts with all of its phase, so that a planner may give each its round.
+  void at_once(bool at_once) { exchange_ = at_once; }
   // One event for several.
   Event join(uint32_t rank, std::span<const Event> events);
   // The collective is not over for the rank before this.
@@ -62,6 +64,7 @@ class Weaver {
   const Collective& collective_;
   const std::vector<uint32_t>& ready_;
   std::vector<uint32_t> done_;
+  bool exchange_ = false;
   std::unordered_set<uint32_t> opened_;                       // flows that have sent
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> inside_;  // by rank and channel: the last NVLink hop
 };
