@@ -90,30 +90,6 @@ TEST_CASE("an incast loses nothing with flow control, and recovers by going back
   CHECK((result.totals.retransmitted > 0) == !config.pfc.enabled);
 }
 
-TEST_CASE("the number of threads changes nothing") {
-  const auto graph = leaf_spine(8, 4, 64);
-  const Program program = permutation(graph, random_derangement(64, 3), 1'000'000, 5);
-  PacketConfig config;
-  config.ecn.kmin_bytes = 20'000;
-  config.ecn.kmax_bytes = 200'000;
-  config.pfc.xoff_bytes = 100'000;
-  config.pfc.xon_bytes = 90'000;
-  const RunResult alone = run_packets(graph, program, config);
-  CHECK(alone.totals.marks > 0);
-  CHECK(alone.totals.pauses > 0);
-  for (const uint32_t threads : {2u, 3u}) {
-    config.threads = threads;
-    const RunResult together = run_packets(graph, program, config);
-    CHECK(together.delivered_at == alone.delivered_at);
-    CHECK(together.step_done_at == alone.step_done_at);
-    CHECK(together.totals.hops == alone.totals.hops);
-    CHECK(together.totals.marks == alone.totals.marks);
-    CHECK(together.totals.pauses == alone.totals.pauses);
-    for (size_t link = 0; link < alone.links.size(); ++link)
-      CHECK(together.links[link].max_queued_bytes == alone.links[link].max_queued_bytes);
-  }
-}
-
 TEST_CASE("steps release messages in turn: a chain around a ring") {
   const auto graph = leaf_spine(1, 1, 4);
   ProgramBuilder builder(graph);

@@ -7,20 +7,26 @@ namespace orrery::sim {
 
 namespace {
 
-constexpr uint32_t kLargestPacket = 16'384;
-constexpr uint32_t kWireClasses = 32;
-constexpr uint32_t kPauseBytes = 64;
+uint32_t largest_packet(const Transport& transport) {
+  return std::max(transport.payload_bytes + transport.header_bytes, transport.control_bytes);
+}
 
 }  // namespace
 
 Domain::Domain(World& world, uint32_t index, uint32_t count)
-    : world_(world), config_(world.config), index_(index), lines_(kWireClasses * kLargestPacket), outboxes_(count) {}
+    : world_(world),
+      config_(world.config),
+      index_(index),
+      sizes_(largest_packet(config_.transport) + 1),
+      transits_(world.wire_classes.size() * sizes_),
+      rate_timer_line_(events_.line_for(config_.dcqcn.rate_timer)),
+      outboxes_{std::vector<std::vector<Crossing>>(count), std::vector<std::vector<Crossing>>(count)} {}
 
 void Domain::start() {
   const Program& program = world_.program;
   for (uint32_t i = 0; i < config_.faults.size(); ++i) {
-    events_.push_any(config_.faults[i].at, Event::make_key(EventKind::kFault, i, 0));
-    events_.push_any(config_.faults[i].at + config_.fault_detection, Event::make_key(EventKind::kFault, i, 1));
+    events_.push_late(config_.faults[i].at, Event::make_key(EventKind::kFault, i, 0));
+    events_.push_late(config_.faults[i].at + config_.fault_detection, Event::make_key(EventKind::kFault, i, 1));
   }
   for (uint32_t step = 0; step < program.steps.size(); ++step) {
     const uint32_t host = program.steps[step].host;
@@ -30,23 +36,35 @@ void Domain::start() {
 }
 
 void Domain::run_until(Time end) {
-  while (!events_.empty() && events_.next_time() < end) {
+  end = std::min(end, EventLines::kEnd);
+  while (events_.next_time() < end) {
     const Event first = events_.pop();
     now_ = first.time;
     ++counters_.events;
-    if (events_.empty() || events_.next_time() != now_) {
+    if (events_.next_time() != now_)
       dispatch(first);
-      continue;
-    }
-    // Several at one moment: in the order of their keys. Nothing that is made meanwhile falls at this moment.
-    batch_.clear();
-    batch_.push_back(first);
-    while (!events_.empty() && events_.next_time() == now_) batch_.push_back(events_.pop());
-    counters_.events += batch_.size() - 1;
-    const auto by_key = [](const Event& a, const Event& b) { return a.key < b.key; };
-    if (!std::is_sorted(batch_.begin(), batch_.end(), by_key)) std::sort(batch_.begin(), batch_.end(), by_key);
-    for (const Event& event : batch_) dispatch(event);
+    else
+      run_moment(first);
   }
+}
+
+// Several at one moment: in the order of their keys. Nothing that is made meanwhile falls at this moment.
+void Domain::run_moment(const Event& first) {
+  constexpr size_t kFew = 16;  // as many are put in their places as they come
+  const auto by_key = [](const Event& a, const Event& b) { return a.key < b.key; };
+  batch_.clear();
+  batch_.push_back(first);
+  while (events_.next_time() == now_) {
+    const Event event = events_.pop();
+    batch_.push_back(event);
+    if (batch_.size() > kFew) continue;
+    size_t at = batch_.size() - 1;
+    for (; at > 0 && event.key < batch_[at - 1].key; --at) batch_[at] = batch_[at - 1];
+    batch_[at] = event;
+  }
+  if (batch_.size() > kFew) std::sort(batch_.begin(), batch_.end(), by_key);
+  counters_.events += batch_.size() - 1;
+  for (const Event& event : batch_) dispatch(event);
 }
 
 void Domain::take(std::vector<Crossing>& crossings, uint32_t from) {
@@ -61,13 +79,15 @@ void Domain::dispatch(const Event& event) {
   switch (event.kind()) {
     case EventKind::kArrival:
       return arrive(event.id(), event.packet);
+    case EventKind::kDelivery:
+      return deliver(event.id(), event.packet);
     case EventKind::kPause:
       return take_pause(event.id(), event.detail() != 0);
     case EventKind::kWake:
       return wake(event.id());
     case EventKind::kSend:
       world_.senders[event.id()].in_ready = false;
-      if (make_ready(event.id())) kick(world_.program.qps[event.id()].src);
+      if (make_ready(event.id())) kick(world_.senders[event.id()].host);
       return;
     case EventKind::kTimer:
       return timer(event.id(), event.detail());
@@ -83,8 +103,6 @@ void Domain::dispatch(const Event& event) {
 void Domain::arrive(uint32_t link, Packet packet) {
   ++counters_.hops;
   counters_.data_hops += packet.kind() == PacketKind::kData;
-  const Wire& wire = world_.wires.wires[link];
-  if (wire.to_host != kNone) return deliver(wire.to_host, packet);
   ++packet.hop;
   enqueue(world_.program.paths[packet.path].links[packet.hop], packet, link);
 }
@@ -92,15 +110,14 @@ void Domain::arrive(uint32_t link, Packet packet) {
 // An idle transmitter takes the packet at once; it then never counts as queued.
 void Domain::enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link) {
   Port& port = world_.ports[link];
-  const Wire& wire = world_.wires.wires[link];
   const bool is_data = !packet.control();
   if (port.down || (is_data && port.discards_data)) {
     ++port.drops, ++counters_.drops;
     return;
   }
   if (now_ >= port.busy_until && !port.wake_pending && !(is_data && port.data_paused))
-    return transmit(link, port, wire, packet, !port.data.empty() && !port.data_paused);
-  if (!admit(link, packet, ingress_link)) {
+    return transmit(link, port, packet, !port.data.empty() && !port.data_paused);
+  if (!admit(link, port, packet, ingress_link)) {
     ++port.drops, ++counters_.drops;
     return;
   }
@@ -111,7 +128,7 @@ void Domain::enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link)
       queued.set_telemetry(std::max<uint8_t>(packet.telemetry(), queue_level(port.queued_bytes) + 1));
     port.data.push(queued);
     port.queued_bytes += packet.bytes;
-    port.max_queued_bytes = std::max<uint64_t>(port.max_queued_bytes, port.queued_bytes);
+    port.max_queued_bytes = std::max(port.max_queued_bytes, port.queued_bytes);
   } else {
     port.control.push(queued);
     port.queued_control_bytes += packet.bytes;
@@ -119,19 +136,17 @@ void Domain::enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link)
   ensure_wake(link, port);
 }
 
-bool Domain::admit(uint32_t link, const Packet& packet, uint32_t ingress_link) {
-  const Wire& wire = world_.wires.wires[link];
-  SwitchBuffer& buffer = world_.buffers[wire.from_node];
+bool Domain::admit(uint32_t link, Port& port, const Packet& packet, uint32_t ingress_link) {
+  SwitchBuffer& buffer = world_.buffers[port.owner];
   if (buffer.used + packet.bytes > config_.switches.buffer_bytes) return false;
-  const Port& port = world_.ports[link];
-  const bool lossless = config_.pfc.enabled && !packet.control();
-  const uint32_t queued = packet.control() ? port.queued_control_bytes : port.queued_bytes;
-  if (!lossless && queued + packet.bytes > wire.limit_bytes) return false;
-  if (lossless) {
-    Ingress& ingress = world_.ingress[ingress_link];
-    if (ingress.queued_bytes + packet.bytes > config_.pfc.xoff_bytes + config_.pfc.headroom_bytes) return false;
-    ingress.queued_bytes += packet.bytes;
-    if (!ingress.pause_sent && ingress.queued_bytes > config_.pfc.xoff_bytes) send_pause(ingress_link, true);
+  if (config_.pfc.enabled && !packet.control()) {
+    Port& ingress = world_.ports[world_.wires.wires[ingress_link].reverse];
+    if (ingress.ingress_bytes + packet.bytes > config_.pfc.xoff_bytes + config_.pfc.headroom_bytes) return false;
+    ingress.ingress_bytes += packet.bytes;
+    if (!ingress.pause_sent && ingress.ingress_bytes > config_.pfc.xoff_bytes) send_pause(ingress_link, true);
+  } else {
+    const uint32_t queued = packet.control() ? port.queued_control_bytes : port.queued_bytes;
+    if (queued + packet.bytes > world_.wires.wires[link].limit_bytes) return false;
   }
   buffer.used += packet.bytes;
   buffer.peak = std::max(buffer.peak, buffer.used);
@@ -154,88 +169,99 @@ void Domain::mark(Packet& packet, Port& port) {
 void Domain::ensure_wake(uint32_t link, Port& port) {
   if (port.wake_pending || now_ >= port.busy_until) return;
   port.wake_pending = true;
-  events_.push_any(port.busy_until, Event::make_key(EventKind::kWake, link));
+  events_.push_soon(port.busy_until, Event::make_key(EventKind::kWake, link));
 }
 
 void Domain::wake(uint32_t link) {
   Port& port = world_.ports[link];
   port.wake_pending = false;
-  const Wire& wire = world_.wires.wires[link];
-  wire.from_host != kNone ? wake_host(link, port, wire) : wake_switch(link, port, wire);
+  port.at_host ? wake_host(link, port) : wake_switch(link, port);
 }
 
-void Domain::wake_switch(uint32_t link, Port& port, const Wire& wire) {
-  if (!port.control.empty()) {
+void Domain::wake_switch(uint32_t link, Port& port) {
+  if (port.queued_control_bytes != 0) {
     const Packet packet = port.control.pop();
-    unbuffer(packet, port, wire);
-    return transmit(link, port, wire, packet, !port.control.empty() || (!port.data.empty() && !port.data_paused));
+    unbuffer(packet, port);
+    return transmit(link, port, packet, port.queued_control_bytes != 0 || (!port.data.empty() && !port.data_paused));
   }
   if (port.data.empty() || port.data_paused) return;
   Packet packet = port.data.pop();
-  unbuffer(packet, port, wire);
+  unbuffer(packet, port);
   if (config_.ecn.at_departure) mark(packet, port);
-  transmit(link, port, wire, packet, !port.data.empty());
+  transmit(link, port, packet, !port.data.empty());
 }
 
 // The packet leaves the buffer as its transmission begins.
-void Domain::unbuffer(const Packet& packet, Port& port, const Wire& wire) {
+void Domain::unbuffer(const Packet& packet, Port& port) {
   (packet.control() ? port.queued_control_bytes : port.queued_bytes) -= packet.bytes;
-  world_.buffers[wire.from_node].used -= packet.bytes;
+  world_.buffers[port.owner].used -= packet.bytes;
   if (!config_.pfc.enabled || packet.control()) return;
   const uint32_t ingress_link = world_.program.paths[packet.path].links[packet.hop - 1];
-  Ingress& ingress = world_.ingress[ingress_link];
-  ingress.queued_bytes -= packet.bytes;
-  if (ingress.pause_sent && ingress.queued_bytes <= config_.pfc.xon_bytes) send_pause(ingress_link, false);
+  Port& ingress = world_.ports[world_.wires.wires[ingress_link].reverse];
+  ingress.ingress_bytes -= packet.bytes;
+  if (ingress.pause_sent && ingress.ingress_bytes <= config_.pfc.xon_bytes) send_pause(ingress_link, false);
 }
 
-Domain::Lines& Domain::lines_for(const Wire&, uint8_t wire_class, uint32_t bytes) {
-  return lines_[wire_class * kLargestPacket + bytes];
+inline const Domain::Transit& Domain::transit(const Port& port, uint32_t bytes) {
+  Transit& result = transits_[port.wire_class * sizes_ + bytes];
+  if (!result.known) [[unlikely]]
+    learn_transit(result, world_.wire_classes[port.wire_class], bytes);
+  return result;
 }
 
-void Domain::push_line(uint8_t line, Time delay, uint64_t key, const Packet& packet) {
-  events_.push(line - 1u, now_ + delay, key, packet);
+void Domain::learn_transit(Transit& transit, const WireClass& wire, uint32_t bytes) {
+  transit.known = true;
+  transit.serialization = wire.time_of(bytes);
+  const bool cut = config_.switches.cut_through && !wire.to_host;
+  const Time head =
+      cut ? wire.time_of(std::min<uint32_t>(bytes, config_.transport.header_bytes)) : transit.serialization;
+  transit.delay = head + config_.propagation + (wire.to_host ? Time{0} : config_.switches.forwarding_delay);
+  transit.arrival_line = events_.line_for(transit.delay);
+  transit.wake_line = events_.line_for(transit.serialization);
 }
 
 // `more`: another packet waits, so that the end of this one must be noticed.
-void Domain::transmit(uint32_t link, Port& port, const Wire& wire, const Packet& packet, bool more) {
-  const Time serialization = wire.time_of(packet.bytes);
-  port.busy_until = now_ + serialization;
+void Domain::transmit(uint32_t link, Port& port, const Packet& packet, bool more) {
+  const Transit& way = transit(port, packet.bytes);
+  port.busy_until = now_ + way.serialization;
   port.sent_bytes += packet.bytes;
-  Lines& lines = lines_for(wire, port.wire_class, packet.bytes);
-  const bool cut = config_.switches.cut_through && wire.to_host == kNone;
-  const Time head =
-      cut ? wire.time_of(std::min<uint32_t>(packet.bytes, config_.transport.header_bytes)) : serialization;
-  const Time delay = head + config_.propagation + (wire.to_host == kNone ? config_.switches.forwarding_delay : Time{0});
-  const uint64_t key = Event::make_key(EventKind::kArrival, link);
-  const uint32_t target = world_.domain_of_node[wire.to_node];
-  if (port.down) [[unlikely]] {  // a host's: a switch's takes nothing
+  if (port.down) [[unlikely]]  // a host's: a switch's takes nothing
     ++port.drops, ++counters_.drops;
-  } else if (target != index_) [[unlikely]] {
-    outboxes_[target].push_back({{now_ + delay, key, packet}, delay});
-  } else {
-    if (lines.arrival == 0) [[unlikely]]
-      lines.arrival = static_cast<uint8_t>(events_.line_for(delay) + 1);
-    push_line(lines.arrival, delay, key, packet);
-  }
+  else
+    launch(link, port, packet, way);
   if (!more) return;
-  if (lines.wake == 0) [[unlikely]]
-    lines.wake = static_cast<uint8_t>(events_.line_for(serialization) + 1);
   port.wake_pending = true;
-  push_line(lines.wake, serialization, Event::make_key(EventKind::kWake, link), {});
+  events_.push(way.wake_line, port.busy_until, Event::make_key(EventKind::kWake, link), {});
+}
+
+void Domain::launch(uint32_t link, const Port& port, const Packet& packet, const Transit& way) {
+  const bool to_host = world_.wire_classes[port.wire_class].to_host;
+  const uint64_t key = to_host ? Event::make_key(EventKind::kDelivery, world_.wires.wires[link].to_host)
+                               : Event::make_key(EventKind::kArrival, link);
+  if (port.far_domain == index_) [[likely]]
+    events_.push(way.arrival_line, now_ + way.delay, key, packet);
+  else
+    cross(port.far_domain, {now_ + way.delay, key, packet}, way.delay);
+}
+
+void Domain::cross(uint32_t to, const Event& event, Time delay) {
+  outboxes_[window_ % 2][to].push_back({event, delay});
+  earliest_crossing_ = std::min(earliest_crossing_, event.time);
 }
 
 // A pause frame overtakes the queues of the port it leaves by; its own time on the wire is that of a short packet.
 void Domain::send_pause(uint32_t ingress_link, bool pause) {
-  world_.ingress[ingress_link].pause_sent = pause;
+  const uint32_t back_link = world_.wires.wires[ingress_link].reverse;
+  world_.ports[back_link].pause_sent = pause;
   counters_.pauses += pause;
-  const Wire& back = world_.wires.wires[world_.wires.wires[ingress_link].reverse];
+  const Wire& back = world_.wires.wires[back_link];
   const Time delay = back.time_of(kPauseBytes) + config_.propagation;
   const Event event{now_ + delay, Event::make_key(EventKind::kPause, ingress_link, pause), {}};
   const uint32_t target = world_.domain_of_node[back.to_node];
   if (target != index_)
-    outboxes_[target].push_back({event, delay});
+    cross(target, event, delay);
   else
-    events_.push_any(event.time, event.key);
+    events_.push(events_.line_for(delay), event.time, event.key, {});
 }
 
 void Domain::take_pause(uint32_t link, bool pause) {
@@ -245,7 +271,7 @@ void Domain::take_pause(uint32_t link, bool pause) {
   if (pause) {
     port.paused_since = now_;
     if (config_.pfc.watchdog != 0)
-      events_.push_any(now_ + config_.pfc.watchdog, Event::make_key(EventKind::kWatchdog, link));
+      events_.push_late(now_ + config_.pfc.watchdog, Event::make_key(EventKind::kWatchdog, link));
     return;
   }
   port.discards_data = false;
@@ -258,15 +284,14 @@ void Domain::take_pause(uint32_t link, bool pause) {
 // A host's port never discards: what it holds is in memory.
 void Domain::watch_pause(uint32_t link) {
   Port& port = world_.ports[link];
-  const Wire& wire = world_.wires.wires[link];
-  if (!port.data_paused || now_ - port.paused_since < config_.pfc.watchdog || wire.from_host != kNone) return;
+  if (!port.data_paused || now_ - port.paused_since < config_.pfc.watchdog || port.at_host) return;
   port.discards_data = true;
-  drop_queued(port, wire, port.data);
+  drop_queued(port, port.data);
 }
 
-void Domain::drop_queued(Port& port, const Wire& wire, PacketRing& ring) {
+void Domain::drop_queued(Port& port, PacketRing& ring) {
   while (!ring.empty()) {
-    unbuffer(ring.pop(), port, wire);
+    unbuffer(ring.pop(), port);
     ++port.drops, ++counters_.drops;
   }
 }

@@ -2,6 +2,7 @@
 // no longer than the shortest way between two of them, then they exchange what crossed.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -11,7 +12,9 @@
 
 namespace orrery::sim {
 
-class Domain {
+inline constexpr uint32_t kPauseBytes = 64;
+
+class alignas(128) Domain {
  public:
   Domain(World& world, uint32_t index, uint32_t count);
 
@@ -20,47 +23,63 @@ class Domain {
   // Everything that falls before `end`.
   void run_until(Time end);
 
-  // What went to domain `to` in the last window, to be taken by it.
+  // What goes to domain `to` in a window, to be taken by it in the next one: only then is the outbox of the window
+  // after that, which is the same, written.
   struct Crossing {
     Event event;
     Time delay;
   };
-  std::vector<Crossing>& outbox(uint32_t to) { return outboxes_[to]; }
+  std::vector<Crossing>& outbox(uint32_t window, uint32_t to) { return outboxes_[window % 2][to]; }
   void take(std::vector<Crossing>& crossings, uint32_t from);
+  void begin_window(uint32_t window) {
+    window_ = window;
+    earliest_crossing_ = kNever;
+  }
+  // The earliest of the domain's own events and of what it sent to others in the last window.
+  Time next_told() const { return std::min(next_time(), earliest_crossing_); }
 
   const Totals& totals() const { return counters_; }
   size_t event_bytes() const { return events_.bytes(); }
 
  private:
-  struct Lines {
-    uint8_t arrival = 0, wake = 0;  // 0: not looked up yet; else line + 1
+  static constexpr uint32_t kRateTimer = 1, kRetransmitTimer = 2;  // details of kTimer
+
+  // A packet of some size on a wire of some class.
+  struct Transit {
+    Time serialization = 0;
+    Time delay = 0;  // to the other end
+    uint32_t arrival_line = kNone, wake_line = kNone;
+    bool known = false;
   };
 
+  void run_moment(const Event& first);
   void dispatch(const Event& event);
   void arrive(uint32_t link, Packet packet);
   void enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link);
-  bool admit(uint32_t link, const Packet& packet, uint32_t ingress_link);
+  bool admit(uint32_t link, Port& port, const Packet& packet, uint32_t ingress_link);
   void mark(Packet& packet, Port& port);
   void wake(uint32_t link);
-  void wake_host(uint32_t link, Port& port, const Wire& wire);
-  void wake_switch(uint32_t link, Port& port, const Wire& wire);
-  void unbuffer(const Packet& packet, Port& port, const Wire& wire);
-  void transmit(uint32_t link, Port& port, const Wire& wire, const Packet& packet, bool more);
+  void wake_host(uint32_t link, Port& port);
+  void wake_switch(uint32_t link, Port& port);
+  void unbuffer(const Packet& packet, Port& port);
+  void transmit(uint32_t link, Port& port, const Packet& packet, bool more);
   void ensure_wake(uint32_t link, Port& port);
   void send_pause(uint32_t ingress_link, bool pause);
   void take_pause(uint32_t link, bool pause);
   void watch_pause(uint32_t link);
-  void drop_queued(Port& port, const Wire& wire, PacketRing& ring);
-  Lines& lines_for(const Wire& wire, uint8_t wire_class, uint32_t bytes);
-  void push_line(uint8_t line, Time delay, uint64_t key, const Packet& packet);
+  void drop_queued(Port& port, PacketRing& ring);
+  const Transit& transit(const Port& port, uint32_t bytes);
+  void learn_transit(Transit& transit, const WireClass& wire, uint32_t bytes);
+  void cross(uint32_t to, const Event& event, Time delay);
+  void launch(uint32_t link, const Port& port, const Packet& packet, const Transit& way);
 
   void deliver(uint32_t host, const Packet& packet);
   void deliver_data(uint32_t host, const Packet& packet);
-  void deliver_ack(const Packet& packet);
-  void deliver_nak(const Packet& packet);
-  void deliver_ahead(const Packet& packet);
+  void deliver_ack(uint32_t host, const Packet& packet);
+  void deliver_nak(uint32_t host, const Packet& packet);
+  void deliver_ahead(uint32_t host, const Packet& packet);
   bool came_ahead(uint32_t qp, uint32_t psn);
-  void send_control(const Packet& answered, PacketKind kind, uint32_t psn);
+  void send_control(uint32_t host, const Packet& answered, PacketKind kind, uint32_t psn);
   void kick(uint32_t host);
   bool make_ready(uint32_t qp);
   bool must_resend(uint32_t qp) const;
@@ -86,6 +105,7 @@ class Domain {
 
   void cut_rate(uint32_t qp);
   void timer(uint32_t qp, uint32_t which);
+  void arm_rate_timer(uint32_t qp);
   void raise_rate(uint32_t qp);
   void count_bytes(uint32_t qp, uint32_t bytes);
   double line_bps(uint32_t qp) const;
@@ -97,8 +117,12 @@ class Domain {
   Time now_ = 0;
   EventLines events_;
   std::vector<Event> batch_;
-  std::vector<Lines> lines_;  // by wire class and packet size
-  std::vector<std::vector<Crossing>> outboxes_;
+  const uint32_t sizes_;           // of packets, in bytes: less than that
+  std::vector<Transit> transits_;  // by wire class and packet size
+  uint32_t rate_timer_line_ = kNone;
+  std::vector<std::vector<Crossing>> outboxes_[2];  // by window, even or odd, and domain
+  uint32_t window_ = 0;
+  Time earliest_crossing_ = kNever;
   Totals counters_;
 };
 

@@ -5,18 +5,16 @@
 
 namespace orrery::sim {
 
-namespace {
-constexpr uint32_t kRetransmitTimer = 2;
-}  // namespace
-
 void Domain::deliver(uint32_t host, const Packet& packet) {
+  ++counters_.hops;
+  counters_.data_hops += packet.kind() == PacketKind::kData;
   switch (packet.kind()) {
     case PacketKind::kData:
       return deliver_data(host, packet);
     case PacketKind::kAck:
-      return deliver_ack(packet);
+      return deliver_ack(host, packet);
     case PacketKind::kNak:
-      return deliver_nak(packet);
+      return deliver_nak(host, packet);
     case PacketKind::kCnp:
       return cut_rate(packet.qp);
   }
@@ -27,10 +25,10 @@ void Domain::deliver_data(uint32_t host, const Packet& packet) {
   if (packet.marked() && config_.dcqcn.enabled && now_ >= qp.next_cnp) {
     qp.next_cnp = now_ + config_.dcqcn.cnp_interval;
     ++counters_.cnps;
-    send_control(packet, PacketKind::kCnp, 0);
+    send_control(host, packet, PacketKind::kCnp, 0);
   }
   if (packet.psn != qp.expected_psn) {
-    deliver_ahead(packet);
+    deliver_ahead(host, packet);
     return kick(host);
   }
   counters_.delivered_bytes += packet.bytes - config_.transport.header_bytes;
@@ -49,7 +47,7 @@ void Domain::deliver_data(uint32_t host, const Packet& packet) {
   if (world_.reordered.empty()) qp.asked = 0;
   if (qp.unacknowledged >= config_.transport.ack_every || last) {
     qp.unacknowledged = 0;
-    send_control(packet, PacketKind::kAck, qp.expected_psn);
+    send_control(host, packet, PacketKind::kAck, qp.expected_psn);
   }
   kick(host);
 }
@@ -62,11 +60,11 @@ bool Domain::came_ahead(uint32_t qp, uint32_t psn) {
 }
 
 // Not the expected packet: a duplicate, or after a gap.
-void Domain::deliver_ahead(const Packet& packet) {
+void Domain::deliver_ahead(uint32_t host, const Packet& packet) {
   QpReceiver& qp = world_.receivers[packet.qp];
-  if (packet.psn < qp.expected_psn) return send_control(packet, PacketKind::kAck, qp.expected_psn);
+  if (packet.psn < qp.expected_psn) return send_control(host, packet, PacketKind::kAck, qp.expected_psn);
   if (world_.reordered.empty()) {
-    if (qp.asked != kNone) send_control(packet, PacketKind::kNak, qp.expected_psn);
+    if (qp.asked != kNone) send_control(host, packet, PacketKind::kNak, qp.expected_psn);
     qp.asked = kNone;  // the sender goes back: all that follows comes again
     return;
   }
@@ -76,28 +74,28 @@ void Domain::deliver_ahead(const Packet& packet) {
     window.set(packet.psn);
     counters_.delivered_bytes += packet.bytes - config_.transport.header_bytes;
   }
-  send_control(packet, PacketKind::kAck, qp.expected_psn);
+  send_control(host, packet, PacketKind::kAck, qp.expected_psn);
   const uint32_t reorder = config_.transport.reorder_packets;
   for (uint32_t psn = std::max(qp.asked, qp.expected_psn); psn + reorder < packet.psn; ++psn) {
-    if (!window.test(psn)) send_control(packet, PacketKind::kNak, psn);
+    if (!window.test(psn)) send_control(host, packet, PacketKind::kNak, psn);
     qp.asked = psn + 1;
   }
 }
 
-void Domain::deliver_ack(const Packet& packet) {
-  learn_from_ack(packet.qp, packet);
+void Domain::deliver_ack(uint32_t host, const Packet& packet) {
+  if (packet.telemetry() != 0 || world_.senders[packet.qp].has_choice) learn_from_ack(packet.qp, packet);
   acknowledge(packet.qp, packet.psn);
-  if (make_ready(packet.qp)) kick(world_.program.qps[packet.qp].src);
+  if (make_ready(packet.qp)) kick(host);
 }
 
-void Domain::deliver_nak(const Packet& packet) {
+void Domain::deliver_nak(uint32_t host, const Packet& packet) {
   if (world_.reordered.empty()) {
     acknowledge(packet.qp, packet.psn);
     rewind(packet.qp, packet.psn);
   } else {
     if (packet.psn >= world_.senders[packet.qp].acked_psn) world_.reordered[packet.qp].resend.push_back(packet.psn);
   }
-  if (make_ready(packet.qp)) kick(world_.program.qps[packet.qp].src);
+  if (make_ready(packet.qp)) kick(host);
 }
 
 void Domain::acknowledge(uint32_t id, uint32_t psn) {
@@ -107,8 +105,7 @@ void Domain::acknowledge(uint32_t id, uint32_t psn) {
   if (must_resend(id)) std::erase_if(world_.reordered[id].resend, [psn](uint32_t missing) { return missing < psn; });
   if (qp.next_psn < psn) qp.next_psn = psn;  // it had rewound too far
   qp.retransmit_at = psn == qp.next_psn ? kNever : now_ + config_.transport.retransmit_timeout;
-  const QueuePair& pair = world_.program.qps[id];
-  while (qp.acked < pair.first_message + pair.message_count) {
+  while (qp.acked < qp.end_messages) {
     const MessageState& message = world_.messages[qp.acked];
     if (psn < message.first_psn + message.packets) break;
     ++qp.acked;
@@ -126,7 +123,7 @@ void Domain::rewind(uint32_t id, uint32_t psn) {
 }
 
 // Goes back the way of the packet that it answers; before data, so that it needs no turn.
-void Domain::send_control(const Packet& answered, PacketKind kind, uint32_t psn) {
+void Domain::send_control(uint32_t host, const Packet& answered, PacketKind kind, uint32_t psn) {
   Packet packet;
   packet.qp = answered.qp;
   packet.psn = psn;
@@ -134,7 +131,7 @@ void Domain::send_control(const Packet& answered, PacketKind kind, uint32_t psn)
   packet.bytes = static_cast<uint16_t>(config_.transport.control_bytes);
   packet.tag = static_cast<uint8_t>(static_cast<uint8_t>(kind) | Packet::kControl | (answered.tag & Packet::kMarked));
   packet.set_telemetry(answered.telemetry());
-  world_.ports[world_.wires.uplink_of[world_.program.qps[answered.qp].dst]].control.push(packet);
+  world_.ports[world_.wires.uplink_of[host]].control.push(packet);
 }
 
 bool Domain::must_resend(uint32_t id) const {
@@ -155,7 +152,7 @@ bool Domain::make_ready(uint32_t id) {
   if (qp.in_ready || !may_send(id)) return false;
   qp.in_ready = true;
   if (qp.next_send > now_) {
-    events_.push_any(qp.next_send, Event::make_key(EventKind::kSend, id));
+    events_.push_soon(qp.next_send, Event::make_key(EventKind::kSend, id));
     return false;
   }
   enlist(id);
@@ -163,7 +160,7 @@ bool Domain::make_ready(uint32_t id) {
 }
 
 void Domain::enlist(uint32_t id) {
-  Nic& nic = world_.nics[world_.program.qps[id].src];
+  Nic& nic = world_.nics[world_.senders[id].host];
   world_.senders[id].next_ready = kNone;
   if (nic.last_ready == kNone)
     nic.first_ready = id;
@@ -180,19 +177,19 @@ void Domain::kick(uint32_t host) {
     if (!port.control.empty() || world_.nics[host].first_ready != kNone) ensure_wake(link, port);
     return;
   }
-  wake_host(link, port, world_.wires.wires[link]);
+  wake_host(link, port);
 }
 
-void Domain::wake_host(uint32_t link, Port& port, const Wire& wire) {
-  const Nic& nic = world_.nics[wire.from_host];
+void Domain::wake_host(uint32_t link, Port& port) {
+  const Nic& nic = world_.nics[port.owner];
   const bool data_waits = nic.first_ready != kNone && !port.data_paused;
   if (!port.control.empty()) {
     const Packet packet = port.control.pop();
-    return transmit(link, port, wire, packet, !port.control.empty() || data_waits);
+    return transmit(link, port, packet, !port.control.empty() || data_waits);
   }
   if (!data_waits) return;
-  const Packet packet = next_data(wire.from_host);
-  transmit(link, port, wire, packet, nic.first_ready != kNone);
+  const Packet packet = next_data(port.owner);
+  transmit(link, port, packet, nic.first_ready != kNone);
 }
 
 Packet Domain::next_data(uint32_t host) {
@@ -247,7 +244,7 @@ void Domain::arm_retransmit(uint32_t id) {
   QpSender& qp = world_.senders[id];
   if (qp.timer_pending || qp.retransmit_at == kNever) return;
   qp.timer_pending = true;
-  events_.push_any(qp.retransmit_at, Event::make_key(EventKind::kTimer, id, kRetransmitTimer));
+  events_.push_late(qp.retransmit_at, Event::make_key(EventKind::kTimer, id, kRetransmitTimer));
 }
 
 void Domain::complete(const Successors& successors) {
@@ -260,7 +257,7 @@ void Domain::complete(const Successors& successors) {
 void Domain::step_ready(uint32_t step) {
   const Time delay = world_.program.steps[step].delay;
   if (delay == 0) return finish_step(step);
-  events_.push_any(now_ + delay, Event::make_key(EventKind::kStep, step));
+  events_.push_late(now_ + delay, Event::make_key(EventKind::kStep, step));
 }
 
 void Domain::finish_step(uint32_t step) {

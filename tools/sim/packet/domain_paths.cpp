@@ -28,9 +28,9 @@ uint32_t Domain::next_live_path(uint32_t id) {
 }
 
 uint32_t Domain::choose_path(uint32_t id, bool burst_begins) {
-  const QueuePair& pair = world_.program.qps[id];
   QpSender& qp = world_.senders[id];
-  if (pair.path_count == 1) return qp.path;
+  if (!qp.has_choice) return qp.path;
+  const QueuePair& pair = world_.program.qps[id];
   bool move = false;
   switch (pair.policy) {
     case PathPolicy::kStatic:
@@ -98,7 +98,7 @@ void Domain::fault(uint32_t number) {
   Port& port = world_.ports[change.link];
   port.down = !change.up;
   if (change.up || wire.from_host != kNone) return;
-  for (PacketRing* ring : {&port.data, &port.control}) drop_queued(port, wire, *ring);
+  for (PacketRing* ring : {&port.data, &port.control}) drop_queued(port, *ring);
 }
 
 void Domain::know_fault(uint32_t number) {

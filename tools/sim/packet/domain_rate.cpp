@@ -6,10 +6,6 @@
 
 namespace orrery::sim {
 
-namespace {
-constexpr uint32_t kRateTimer = 1, kRetransmitTimer = 2;
-}
-
 double Domain::line_bps(uint32_t qp) const {
   const Wire& wire = world_.wires.wires[world_.wires.uplink_of[world_.program.qps[qp].src]];
   return 8e12 * 65536.0 / static_cast<double>(wire.scale);
@@ -33,7 +29,12 @@ void Domain::cut_rate(uint32_t id) {
   rate.bytes_since = 0;
   rate.timer_stage = rate.byte_stage = 0;
   rate.rate_due = now_ + dcqcn.rate_timer;
-  events_.push_any(rate.rate_due, Event::make_key(EventKind::kTimer, id, kRateTimer));
+  arm_rate_timer(id);
+}
+
+// Precondition: due one interval from now.
+void Domain::arm_rate_timer(uint32_t id) {
+  events_.push(rate_timer_line_, world_.rates[id].rate_due, Event::make_key(EventKind::kTimer, id, kRateTimer), {});
 }
 
 void Domain::raise_rate(uint32_t id) {
@@ -72,7 +73,7 @@ void Domain::timer(uint32_t id, uint32_t which) {
     rate.rate_due = now_ + config_.dcqcn.rate_timer;
     ++rate.timer_stage;
     raise_rate(id);
-    if (rate.rate_due != kNever) events_.push_any(rate.rate_due, Event::make_key(EventKind::kTimer, id, kRateTimer));
+    if (rate.rate_due != kNever) arm_rate_timer(id);
     return;
   }
   QpSender& qp = world_.senders[id];
@@ -84,7 +85,7 @@ void Domain::timer(uint32_t id, uint32_t which) {
     rewind(id, qp.acked_psn);
   else
     world_.reordered[id].resend.push_back(qp.acked_psn);
-  if (make_ready(id)) kick(world_.program.qps[id].src);
+  if (make_ready(id)) kick(qp.host);
 }
 
 }  // namespace orrery::sim

@@ -1,12 +1,15 @@
-// The event queue: many first-in-first-out lines and one heap.
+// The event queue: many first-in-first-out lines and two heaps.
 //
 // Nearly every event of a network comes a fixed time after the moment that makes it: a packet of some size arrives one
 // serialization and one propagation later, a transmitter is free one serialization later. Events of one such delay are
 // made in the order in which they fall due, so a plain ring holds them in order; the earliest of all is the earliest of
-// a few dozen ring heads, which a winner tree knows. Only what has no fixed delay (paced sends, timers) needs the heap.
+// a few dozen ring heads, which a winner tree knows. Only what has no fixed delay needs a heap: one for what comes soon
+// (paced sends, transmitters that turn out to be needed again) and one for what comes late, so that thousands of timers
+// do not make the first one deep.
 //
-// Order: by time, then by key. The key tells apart all events of one moment and depends on nothing but what the event
-// is, so that the order in which events were made, and the number of threads, never matter. Not thread-safe.
+// Order: by time. Who takes events sorts those of one moment by their keys: a key tells apart all events of a moment
+// and depends on nothing but what the event is, so that the order in which events were made, and the number of threads,
+// never matter. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -20,21 +23,13 @@
 
 namespace orrery::sim {
 
-enum class EventKind : uint8_t {
-  kArrival = 0,
-  kPause = 1,
-  kWake = 2,
-  kSend = 3,
-  kTimer = 4,
-  kStep = 5,
-  kFault = 6,
-  kWatchdog = 7
-};
+// In the order in which those of one moment happen. An arrival's id is the link, a delivery's the host at its end.
+enum class EventKind : uint8_t { kArrival, kDelivery, kPause, kWake, kSend, kTimer, kStep, kFault, kWatchdog };
 
 struct Event {
   Time time = kNever;
   uint64_t key = 0;  // kind << 56 | detail << 32 | id; unique among events of one moment
-  Packet packet;     // arrivals only
+  Packet packet;     // arrivals and deliveries only
 
   EventKind kind() const { return static_cast<EventKind>(key >> 56); }
   uint32_t detail() const { return static_cast<uint32_t>(key >> 32) & 0xffffff; }
@@ -47,6 +42,10 @@ static_assert(sizeof(Event) == 32);
 
 class EventLines {
  public:
+  // Nothing happens at this moment or later: about 20 hours, what a node of the tree has room for. Events that late are
+  // not kept.
+  static constexpr Time kEnd = (Time{1} << 56) - 1;
+
   EventLines() { grow_tree(8); }
 
   // The line of a delay; a line is made at the first call. kNone when there are too many.
@@ -56,127 +55,133 @@ class EventLines {
     if (delays_.size() == kMaxLines) return kNone;
     delays_.push_back({delay, source});
     lines_.emplace_back();
-    if (lines_.size() + 1 > leaves_) grow_tree(2 * leaves_);
+    if (lines_.size() + kHeaps > leaves_) grow_tree(2 * leaves_);
     return static_cast<uint32_t>(lines_.size() - 1);
   }
 
-  // Precondition: not earlier than the last event of that line. Line kNone: the heap, which is slower.
+  // Precondition: not earlier than the last event of that line. Line kNone: a heap, which is slower.
   void push(uint32_t line, Time time, uint64_t key, const Packet& packet) {
     if (line >= lines_.size()) [[unlikely]] {
       strays_.emplace(std::pair(time, key), packet);
-      return push_any(time, key);
+      return push_soon(time, key);
     }
+    if (time >= kEnd) [[unlikely]]
+      return;
     Line& l = lines_[line];
-    if (l.tail - l.head == l.capacity) l.grow();
-    l.slots[l.tail++ & (l.capacity - 1)] = {time, key, packet};
-    ++size_;
-    if (l.tail - l.head == 1) set_head(line + 1, time, key);
+    if (l.tail - l.head > l.mask) [[unlikely]]
+      l.grow();
+    l.slots[l.tail & l.mask] = {time, key, packet};
+    if (l.tail++ == l.head) set_head(line + kHeaps, time);
   }
 
-  void push_any(Time time, uint64_t key) {
-    heap_.push_back({time, key});
-    std::push_heap(heap_.begin(), heap_.end(), Later{});
-    ++size_;
-    if (heap_.front().time == time && heap_.front().key == key) set_head(0, time, key);
-  }
+  void push_soon(Time time, uint64_t key) { push_heap(kSoon, time, key); }
+  void push_late(Time time, uint64_t key) { push_heap(kLate, time, key); }
 
-  bool empty() const { return size_ == 0; }
-  size_t size() const { return size_; }
-  Time next_time() const { return heads_[winner_[1]].time; }
+  bool empty() const { return nodes_[1] == kNothing; }
+  size_t size() const {
+    size_t sum = heaps_[kSoon].size() + heaps_[kLate].size();
+    for (const Line& l : lines_) sum += l.tail - l.head;
+    return sum;
+  }
+  // kEnd when empty().
+  Time next_time() const { return nodes_[1] >> kSourceBits; }
 
   // Precondition: not empty().
   Event pop() {
-    const uint32_t source = winner_[1];
-    --size_;
-    if (source == 0) return pop_heap();
-    Line& l = lines_[source - 1];
-    const Event event = l.slots[l.head++ & (l.capacity - 1)];
-    if (l.head == l.tail) {
-      set_head(source, kNever, ~uint64_t{0});
-    } else {
-      const Event& next = l.slots[l.head & (l.capacity - 1)];
-      set_head(source, next.time, next.key);
-    }
+    const auto source = static_cast<uint32_t>(nodes_[1] & kSourceMask);
+    if (source < kHeaps) return pop_heap(source);
+    Line& l = lines_[source - kHeaps];
+    const Event event = l.slots[l.head++ & l.mask];
+    set_head(source, l.head == l.tail ? kEnd : l.slots[l.head & l.mask].time);
     return event;
   }
 
   size_t bytes() const {
-    size_t sum = heap_.capacity() * sizeof(Head);
-    for (const Line& l : lines_) sum += l.capacity * sizeof(Event);
+    size_t sum = (heaps_[kSoon].capacity() + heaps_[kLate].capacity()) * sizeof(Timed);
+    for (const Line& l : lines_) sum += (size_t{l.mask} + 1) * sizeof(Event);
     return sum;
   }
 
  private:
-  static constexpr size_t kMaxLines = 255;
+  static constexpr uint32_t kSourceBits = 8, kSourceMask = (1u << kSourceBits) - 1;
+  static constexpr uint32_t kSoon = 0, kLate = 1, kHeaps = 2;
+  static constexpr size_t kMaxLines = kSourceMask - kHeaps;
+  static constexpr uint64_t kNothing = ~uint64_t{0};
 
   struct Delay {
     Time delay;
     uint32_t source;
     bool operator==(const Delay&) const = default;
   };
-  struct Head {
-    Time time = kNever;
-    uint64_t key = ~uint64_t{0};
-    bool operator<(const Head& other) const { return time != other.time ? time < other.time : key < other.key; }
-  };
-  struct Later {
-    bool operator()(const Head& a, const Head& b) const { return b < a; }
+  struct Timed {
+    Time time;
+    uint64_t key;
   };
   struct Line {
     std::unique_ptr<Event[]> slots = std::make_unique<Event[]>(16);
-    uint64_t head = 0, tail = 0;
-    uint64_t capacity = 16;  // a power of two
+    uint32_t head = 0, tail = 0;
+    uint32_t mask = 15;
 
     void grow() {
-      auto larger = std::make_unique<Event[]>(2 * capacity);
-      for (uint64_t i = head; i != tail; ++i) larger[i & (2 * capacity - 1)] = slots[i & (capacity - 1)];
+      const uint32_t wanted = 2 * mask + 1;
+      auto larger = std::make_unique<Event[]>(size_t{wanted} + 1);
+      for (uint32_t i = head; i != tail; ++i) larger[i & wanted] = slots[i & mask];
       slots = std::move(larger);
-      capacity *= 2;
+      mask = wanted;
     }
   };
+  static constexpr auto kLater = [](const Timed& a, const Timed& b) { return a.time > b.time; };
 
-  Event pop_heap() {
-    const Head head = heap_.front();
-    std::pop_heap(heap_.begin(), heap_.end(), Later{});
-    heap_.pop_back();
-    if (heap_.empty())
-      set_head(0, kNever, ~uint64_t{0});
-    else
-      set_head(0, heap_.front().time, heap_.front().key);
+  void push_heap(uint32_t source, Time time, uint64_t key) {
+    if (time >= kEnd) [[unlikely]]
+      return;
+    std::vector<Timed>& heap = heaps_[source];
+    heap.push_back({time, key});
+    std::push_heap(heap.begin(), heap.end(), kLater);
+    if (heap.front().time == time) set_head(source, time);
+  }
+
+  Event pop_heap(uint32_t source) {
+    std::vector<Timed>& heap = heaps_[source];
+    const Timed first = heap.front();
+    std::pop_heap(heap.begin(), heap.end(), kLater);
+    heap.pop_back();
+    set_head(source, heap.empty() ? kEnd : heap.front().time);
     if (strays_.empty()) [[likely]]
-      return {head.time, head.key, {}};
-    const auto stray = strays_.find({head.time, head.key});
-    if (stray == strays_.end()) return {head.time, head.key, {}};
-    const Event event{head.time, head.key, stray->second};
+      return {first.time, first.key, {}};
+    const auto stray = strays_.find({first.time, first.key});
+    if (stray == strays_.end()) return {first.time, first.key, {}};
+    const Event event{first.time, first.key, stray->second};
     strays_.erase(stray);
     return event;
   }
 
-  // winner_[1] is the source of the earliest event; leaves are sources: 0 the heap, i + 1 line i.
-  void set_head(uint32_t source, Time time, uint64_t key) {
-    heads_[source] = {time, key};
-    for (uint32_t node = (leaves_ + source) / 2; node >= 1; node /= 2) winner_[node] = better(node);
-  }
-  uint8_t child(uint32_t node) const { return node >= leaves_ ? static_cast<uint8_t>(node - leaves_) : winner_[node]; }
-  uint8_t better(uint32_t node) const {
-    const uint8_t a = child(2 * node), b = child(2 * node + 1);
-    return heads_[b] < heads_[a] ? b : a;
+  // A node is the earlier of its two children: time and source in one word, so that a new head costs one minimum a
+  // level. Leaves are sources: the heaps, then the lines.
+  void set_head(uint32_t source, Time time) {
+    uint64_t first = time == kEnd ? kNothing : time << kSourceBits | source;
+    uint32_t node = leaves_ + source;
+    uint64_t* const nodes = nodes_.data();
+    nodes[node] = first;
+    for (; node > 1; node /= 2) {
+      first = std::min(first, nodes[node ^ 1]);
+      nodes[node / 2] = first;
+    }
   }
   void grow_tree(uint32_t leaves) {
+    std::vector<uint64_t> larger(2 * size_t{leaves}, kNothing);
+    std::copy(nodes_.begin() + leaves_, nodes_.end(), larger.begin() + leaves);
     leaves_ = leaves;
-    heads_.resize(leaves);
-    winner_.assign(leaves, 0);
-    for (uint32_t node = leaves - 1; node >= 1; --node) winner_[node] = better(node);
+    nodes_ = std::move(larger);
+    for (uint32_t node = leaves - 1; node >= 1; --node) nodes_[node] = std::min(nodes_[2 * node], nodes_[2 * node + 1]);
   }
 
   std::vector<Delay> delays_;
   std::vector<Line> lines_;
-  std::vector<Head> heap_;
-  std::map<std::pair<Time, uint64_t>, Packet> strays_;  // packets of the heap's events that found no line
-  std::vector<Head> heads_;
-  std::vector<uint8_t> winner_;
+  std::vector<Timed> heaps_[kHeaps];
+  std::map<std::pair<Time, uint64_t>, Packet> strays_;  // packets of events that found no line
+  std::vector<uint64_t> nodes_;                         // the root is 1
   uint32_t leaves_ = 0;
-  size_t size_ = 0;
 };
 
 }  // namespace orrery::sim

@@ -1,10 +1,10 @@
 #include "tools/sim/packet/simulation.h"
 
 #include <algorithm>
-#include <barrier>
 #include <thread>
 
 #include "tools/sim/packet/domain.h"
+#include "tools/sim/packet/meeting.h"
 #include "tools/sim/packet/recorder.h"
 
 namespace orrery::sim {
@@ -39,13 +39,8 @@ struct Part {
   }
 };
 
-Pulse pulse_of(const std::vector<Part>& parts, Time now) {
-  Pulse pulse{.now = now};
-  for (const Part& part : parts) {
-    pulse.events += part.domain.totals().events;
-    pulse.delivered_bytes += part.domain.totals().delivered_bytes;
-  }
-  return pulse;
+Pulse pulse_of(const Domain& domain, Time now) {
+  return {.now = now, .events = domain.totals().events, .delivered_bytes = domain.totals().delivered_bytes};
 }
 
 void run_alone(std::vector<Part>& parts, PulseClock& clock) {
@@ -55,28 +50,34 @@ void run_alone(std::vector<Part>& parts, PulseClock& clock) {
   for (Time next = part.domain.next_time(); next != kNever; next = part.domain.next_time()) {
     const Time end = clock.watched() ? next + kBatch : kNever;
     part.run_until(std::min(end, part.recorder.next()));
-    clock.tick([&] { return pulse_of(parts, next); });
+    clock.tick([&] { return pulse_of(part.domain, next); });
   }
+}
+
+// The shortest way from one switch to another: what happens in a window as long as that reaches no other domain in it.
+Time shortest_crossing(const World& world) {
+  const Transport& transport = world.config.transport;
+  const uint32_t least = std::min({transport.header_bytes, transport.control_bytes, kPauseBytes});
+  Time shortest = kNever;
+  for (const WireClass& wire : world.wire_classes)
+    if (!wire.to_host) shortest = std::min(shortest, wire.time_of(least));
+  return world.config.propagation + (shortest == kNever ? 0 : shortest);
 }
 
 void run_together(std::vector<Part>& parts, Time window, PulseClock& clock) {
   const auto count = static_cast<uint32_t>(parts.size());
-  std::vector<Time> next(count);
-  std::barrier sync(count);
+  Meeting meeting(count);
   const auto work = [&](uint32_t self) {
     Part& part = parts[self];
     part.domain.start();
-    for (;;) {
-      next[self] = part.domain.next_time();
-      sync.arrive_and_wait();
-      const Time first = *std::min_element(next.begin(), next.end());
+    for (uint32_t round = 0;; ++round) {
+      const Time first = meeting.meet(self, part.domain.next_told(), pulse_of(part.domain, 0));
       if (first == kNever) return;
-      part.run_until(std::min(first + window, part.recorder.next()));
-      sync.arrive_and_wait();
+      if (self == 0) clock.tick([&] { return meeting.pulse(self, first); });
       for (uint32_t other = 0; other < count; ++other)
-        if (other != self) part.domain.take(parts[other].domain.outbox(self), other);
-      // Nobody counts again before the next barrier.
-      if (self == 0) clock.tick([&] { return pulse_of(parts, first); });
+        if (other != self) part.domain.take(parts[other].domain.outbox(round, self), other);
+      part.domain.begin_window(round + 1);
+      part.run_until(std::min(first + window, part.recorder.next()));
     }
   };
   std::vector<std::thread> threads;
@@ -123,7 +124,7 @@ RunResult run_packets(const fabric::Graph& graph, const Program& program, const 
   if (count == 1)
     run_alone(parts, clock);
   else
-    run_together(parts, config.propagation, clock);
+    run_together(parts, shortest_crossing(world), clock);
   return collect(world, parts);
 }
 

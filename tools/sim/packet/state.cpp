@@ -21,13 +21,17 @@ void PacketRing::grow() {
 namespace {
 
 // Wires that delay every packet alike share a class.
-void classify(const Wires& wires, Port* ports) {
-  std::map<std::pair<uint64_t, bool>, uint8_t> classes;
+std::vector<WireClass> classify(const Wires& wires, Port* ports) {
+  std::vector<WireClass> result;
+  std::map<std::pair<uint64_t, bool>, uint16_t> classes;
   for (size_t link = 0; link < wires.wires.size(); ++link) {
     const Wire& wire = wires.wires[link];
-    const auto next = static_cast<uint8_t>(classes.size());
-    ports[link].wire_class = classes.try_emplace({wire.scale, wire.to_host != kNone}, next).first->second;
+    const WireClass wanted{wire.scale, wire.to_host != kNone};
+    const auto [at, is_new] = classes.try_emplace({wanted.scale, wanted.to_host}, static_cast<uint16_t>(result.size()));
+    if (is_new) result.push_back(wanted);
+    ports[link].wire_class = at->second;
   }
+  return result;
 }
 
 void number_packets(const Program& program, uint32_t payload, std::vector<MessageState>& states,
@@ -56,7 +60,6 @@ World::World(const Program& the_program, Wires the_wires, const PacketConfig& th
       wires(std::move(the_wires)),
       domain_of_node(std::move(domains)),
       ports(std::make_unique<Port[]>(wires.wires.size())),
-      ingress(wires.wires.size()),
       buffers(wires.node_count),
       nics(wires.uplink_of.size()),
       senders(program.qps.size()),
@@ -66,16 +69,27 @@ World::World(const Program& the_program, Wires the_wires, const PacketConfig& th
       messages(program.messages.size()),
       message_position(program.messages.size()),
       steps(program.steps.size()) {
-  classify(wires, ports.get());
+  wire_classes = classify(wires, ports.get());
   number_packets(program, config.transport.payload_bytes, messages, message_position);
-  for (size_t link = 0; link < wires.wires.size(); ++link)
-    ports[link].random = static_cast<uint32_t>((link + 1) * 0x9e3779b9u + config.seed * 0x85ebca6bu) | 1u;
+  for (size_t link = 0; link < wires.wires.size(); ++link) {
+    const Wire& wire = wires.wires[link];
+    Port& port = ports[link];
+    port.random = static_cast<uint32_t>((link + 1) * 0x9e3779b9u + config.seed * 0x85ebca6bu) | 1u;
+    port.at_host = wire.from_host != kNone;
+    port.owner = port.at_host ? wire.from_host : wire.from_node;
+    port.far_domain = static_cast<uint8_t>(domain_of_node[wire.to_node]);
+  }
   for (size_t qp = 0; qp < program.qps.size(); ++qp) {
-    senders[qp].path = program.qp_paths[program.qps[qp].first_path];
-    senders[qp].rate_bps = static_cast<double>(program.qps[qp].pace_bps);
-    senders[qp].sending = senders[qp].acked = program.qps[qp].first_message;
-    senders[qp].random = static_cast<uint32_t>((qp + 1) * 0xc2b2ae35u + config.seed * 0x27d4eb2fu) | 1u;
-    receivers[qp].receiving = program.qps[qp].first_message;
+    const QueuePair& pair = program.qps[qp];
+    QpSender& sender = senders[qp];
+    sender.path = program.qp_paths[pair.first_path];
+    sender.rate_bps = static_cast<double>(pair.pace_bps);
+    sender.sending = sender.acked = pair.first_message;
+    sender.end_messages = pair.first_message + pair.message_count;
+    sender.random = static_cast<uint32_t>((qp + 1) * 0xc2b2ae35u + config.seed * 0x27d4eb2fu) | 1u;
+    sender.has_choice = pair.path_count > 1;
+    sender.host = pair.src;
+    receivers[qp].receiving = pair.first_message;
   }
   const auto recycles = [](const QueuePair& qp) { return qp.policy == PathPolicy::kRecycle; };
   if (std::any_of(program.qps.begin(), program.qps.end(), recycles)) recycled.resize(program.qps.size());

@@ -47,61 +47,74 @@ class PacketRing {
   uint32_t mask_ = 0;
 };
 
-// An egress port: the transmitter of a link and the queues before it. First cache line: what every packet touches.
-struct alignas(64) Port {
+// A port: the transmitter of a link with the queues before it and, for PFC, what came in by the cable's other link and
+// still waits at this switch. First cache line: what every packet touches.
+struct alignas(128) Port {
   Time busy_until = 0;
   PacketRing data;
+  uint64_t sent_bytes = 0;
   uint32_t queued_bytes = 0;  // of data
   uint32_t queued_control_bytes = 0;
   uint32_t random = 0;  // state of the marking's own generator
-  uint8_t wire_class = 0;
+  uint32_t owner = 0;   // the host, or the node of the switch
+  uint16_t wire_class = 0;
+  uint8_t far_domain = 0;  // of the link's end
+  bool at_host = false;
   bool wake_pending = false;
   bool data_paused = false;
   bool down = false;
   bool discards_data = false;  // the PFC watchdog has struck
-  uint64_t sent_bytes = 0;
 
   PacketRing control;
-  uint64_t max_queued_bytes = 0;
-  uint64_t drops = 0;
-  uint64_t marks = 0;
+  uint32_t ingress_bytes = 0;
+  bool pause_sent = false;
+  uint32_t max_queued_bytes = 0;
+  uint32_t drops = 0;
+  uint32_t marks = 0;
   Time paused_since = 0;
   Time paused_time = 0;
 };
 static_assert(sizeof(Port) == 128);
 
-// A switch's receiving side of a link, for PFC.
-struct Ingress {
-  uint32_t queued_bytes = 0;
-  bool pause_sent = false;
+// Links of one rate that end alike: a packet of some size takes equally long on all of them.
+struct WireClass {
+  uint64_t scale = 0;  // as Wire::scale
+  bool to_host = false;
+
+  Time time_of(uint64_t bytes) const { return (bytes * scale) >> 16; }
 };
 
-struct SwitchBuffer {
+struct alignas(64) SwitchBuffer {
   uint64_t used = 0;
   uint64_t peak = 0;
 };
 
-struct Nic {
+struct alignas(64) Nic {
   uint32_t first_ready = kNone, last_ready = kNone;  // queue pairs that may send now, in turn
 };
 
-struct QpSender {
+// First cache line: what every packet and ACK touches.
+struct alignas(64) QpSender {
   uint32_t next_psn = 0;
   uint32_t acked_psn = 0;
-  uint32_t posted_psn = 0;       // packets of released messages, all messages before them released too
-  uint32_t posted_messages = 0;  // of its own
-  uint32_t sending = 0;          // the message that holds next_psn; position in Program::qp_messages
-  uint32_t acked = 0;            // the first not wholly acknowledged; the same
-  uint32_t path = kNone;         // of the last packet
-  uint32_t path_position = 0;    // in the queue pair's own
-  uint32_t random = 1;
+  uint32_t posted_psn = 0;    // packets of released messages, all messages before them released too
+  uint32_t sending = 0;       // the message that holds next_psn; position in Program::qp_messages
+  uint32_t acked = 0;         // the first not wholly acknowledged; the same
+  uint32_t end_messages = 0;  // behind the last; the same
+  uint32_t path = kNone;      // of the last packet
   uint32_t next_ready = kNone;
   double rate_bps = 0;  // 0: as fast as the NIC
   Time next_send = 0;
   Time retransmit_at = kNever;  // the real deadline; the timer event may be earlier
   bool in_ready = false;        // or waiting for next_send
   bool timer_pending = false;
-  uint8_t level = 0;       // deepest queue that telemetry told of
+  bool has_choice = false;  // of paths
+  uint8_t level = 0;        // deepest queue that telemetry told of
+  uint32_t host = 0;
+
+  uint32_t posted_messages = 0;  // of its own
+  uint32_t path_position = 0;    // in the queue pair's own
+  uint32_t random = 1;
   uint32_t round_end = 0;  // kRehash: the psn that ends the present round trip
   uint32_t round_acks = 0, round_marks = 0, bad_rounds = 0;
   Time last_sent = 0;
@@ -125,7 +138,7 @@ struct ReorderWindow {
   void clear(uint32_t psn) { bits[psn % kPackets / 64] &= ~(uint64_t{1} << psn % 64); }
 };
 
-struct QpReceiver {
+struct alignas(64) QpReceiver {
   uint32_t expected_psn = 0;
   uint32_t receiving = 0;  // the first not wholly delivered; position in Program::qp_messages
   uint32_t unacknowledged = 0;
@@ -134,7 +147,7 @@ struct QpReceiver {
 };
 
 // Reaction point of DCQCN; names as in the paper.
-struct RateControl {
+struct alignas(64) RateControl {
   double target_bps = 0;
   double alpha = 1;
   uint64_t bytes_since = 0;
@@ -166,8 +179,8 @@ struct World {
   const Wires wires;
   std::vector<uint32_t> domain_of_node;
 
-  std::unique_ptr<Port[]> ports;      // by link
-  std::vector<Ingress> ingress;       // by link
+  std::unique_ptr<Port[]> ports;  // by link
+  std::vector<WireClass> wire_classes;
   std::vector<SwitchBuffer> buffers;  // by node
   std::vector<Nic> nics;              // by host
   std::vector<QpSender> senders;
