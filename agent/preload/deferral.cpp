@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace orrery::preload {
 namespace {
 
 constexpr uint32_t kBatch = 64;
-constexpr uint32_t kSpins = 2000;  // then the holder has been preempted: let it run
+constexpr uint32_t kSpins = 2000;  // then the holder has been preempted: let it run,
+constexpr uint32_t kYields = 100;  // even if it has less priority
+constexpr timespec kPause{0, 50'000};
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -48,7 +51,11 @@ void Deferral::lock() {
   for (uint32_t spins = 1; !try_lock(); ++spins) {
     while (__atomic_load_n(&lock_, __ATOMIC_RELAXED) != 0) {
       relax();
-      if (++spins % kSpins == 0) syscall(SYS_sched_yield);
+      if (++spins % kSpins != 0) continue;
+      if (spins / kSpins <= kYields)
+        syscall(SYS_sched_yield);
+      else
+        syscall(SYS_nanosleep, &kPause, nullptr);
     }
   }
 }

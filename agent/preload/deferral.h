@@ -1,8 +1,9 @@
 // One send queue whose requests may be held back: order, room, and what happens when the provider refuses late. Knows
 // neither plan nor clock: the caller says until when.
 //
-// Everything here happens on threads of the program, under a spin lock per queue that is held for as long as the
-// provider takes to accept what is due. Nothing sleeps, allocates or reads a clock.
+// Everything here happens under a spin lock per queue that is held for as long as the provider takes to accept what is
+// due. Nothing allocates or reads a clock; nothing sleeps, but a thread that finds the lock's holder preempted for
+// long.
 #pragma once
 
 #include <stdint.h>

@@ -14,10 +14,18 @@ __asm__(".symver dlerror, dlerror@" ORRERY_OLDEST_GLIBC);
 
 namespace orrery::preload {
 
-void* next_symbol(const char* name) {
-  void* symbol = loader_symbol(RTLD_NEXT, name);
+static void* symbol_or_silence(void* where, const char* name) {
+  void* symbol = loader_symbol(where, name);
   if (symbol == nullptr) dlerror();
   return symbol;
+}
+
+void* next_symbol(const char* name) {
+  return symbol_or_silence(RTLD_NEXT, name);
+}
+
+void* global_symbol(const char* name) {
+  return symbol_or_silence(RTLD_DEFAULT, name);
 }
 
 }  // namespace orrery::preload

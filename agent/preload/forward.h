@@ -12,6 +12,8 @@ namespace orrery::preload {
 
 // The next definition of `name` after this library; null when there is none. dlerror's state is left clean.
 void* next_symbol(const char* name);
+// The same for the definition that the program's own calls reach.
+void* global_symbol(const char* name);
 
 template <typename Function, void* (*Find)(const char*)>
 class Real {

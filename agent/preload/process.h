@@ -69,9 +69,6 @@ struct Thread {
   uint32_t last_group_number;
   uint32_t group_comm_count;
   uint32_t calls_to_tick;
-  uint32_t empty_polls;    // of completion queues, that found nothing
-  uint32_t queues_locked;  // send queues (qp_timing.cpp) that this thread is at work in
-  uint32_t full_polls;     // that found something
   ThreadGroup groups[kMaxGroupsOfThread];
   GroupComm group_comms[kMaxGroupComms];
   bool has_withheld;  // a call's event that waits for the profiler (profiler_comms.h)

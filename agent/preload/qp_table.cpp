@@ -6,6 +6,7 @@
 #include "agent/preload/flow_table.h"
 #include "agent/preload/qp_count.h"
 #include "agent/preload/qp_timing.h"
+#include "agent/preload/release_thread.h"
 #include "agent/preload/verbs_clock.h"
 
 namespace orrery::preload {
@@ -102,9 +103,10 @@ void emit_gone(const Qp& qp) {
 }
 
 uint8_t flags_of(const Qp& qp) {
-  return static_cast<uint8_t>((qp.label_ours ? ORRERY_QP_LABEL_OURS : 0) | (qp.can_move ? ORRERY_QP_CAN_MOVE : 0) |
-                              (qp.loopback ? ORRERY_QP_LOOPBACK : 0) | (qp.lag ? ORRERY_QP_LAG : 0) |
-                              (qp.can_defer && !qp.loopback && !qp.extended ? ORRERY_QP_CAN_DEFER : 0));
+  return static_cast<uint8_t>(
+      (qp.label_ours ? ORRERY_QP_LABEL_OURS : 0) | (qp.can_move ? ORRERY_QP_CAN_MOVE : 0) |
+      (qp.loopback ? ORRERY_QP_LOOPBACK : 0) | (qp.lag ? ORRERY_QP_LAG : 0) |
+      (qp.can_defer && !qp.loopback && !qp.extended && !release_thread_is_refused() ? ORRERY_QP_CAN_DEFER : 0));
 }
 
 // What only version 2 of the ABI knows.

@@ -9,6 +9,7 @@
 #include "agent/preload/plan_use.h"
 #include "agent/preload/port_choice.h"
 #include "agent/preload/qp_count.h"
+#include "agent/preload/release_thread.h"
 #include "agent/preload/repath.h"
 
 // In libc.so.6 of every glibc under this version.
@@ -30,12 +31,9 @@ struct HeldSends {
   ReleaseHold release;
   uint64_t budget_ns;  // how long this burst may still be held
   bool fresh_burst;    // a burst has begun, and nothing of it that could be held has been posted
-  bool may_hold;       // this burst
   bool timed;          // the plan has something to say about this queue pair's sends
 
-  // Who posts, and whether that thread polls while it waits; see polls_while_waiting().
-  const void* thread;
-  uint32_t empty_polls, full_polls;
+  const void* thread;  // that posts
   uint32_t posts_by_thread;
 
   SendTally posting;  // what the program's own chain adds that is being posted
@@ -47,17 +45,16 @@ namespace {
 
 constexpr uint32_t kMaxHeld = 1024;
 constexpr uint32_t kWords = kMaxHeld / 64;
-constexpr uint32_t kArmedBits = 8192;
 constexpr uint32_t kPostsBeforeMove = 16;
 constexpr uint16_t kFirstRocePort = 0xc000;
 constexpr size_t kMostKib = 1u << 20;
+constexpr uint64_t kBusyRetryNs = 20'000;
 
 HeldSends pool[kMaxHeld];
 Qp* owners[kMaxHeld];
 uint32_t pool_used = 0;
-uint64_t holding[kWords];         // a bit per pool entry
-uint64_t armed[kArmedBits / 64];  // completion queues that were armed, by hash: who arms one sleeps
-bool providers_lock = true;       // false: the program promised its provider not to use threads
+uint64_t holding[kWords];    // a bit per pool entry
+bool providers_lock = true;  // false: the program promised its provider not to use threads
 bool control_too = false;
 bool switched_off = false;
 
@@ -71,19 +68,11 @@ class KeepErrno {
 };
 
 // This thread is at work in a queue, under its lock. Providers write to their device, where a cancelled thread would
-// end and leave the lock behind: it ends later. And a signal handler that comes meanwhile knows by `queues_locked`.
+// end and leave the lock behind: it ends later.
 class AtWork {
  public:
-  AtWork() {
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_);
-    ++thread_state.queues_locked;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  }
-  ~AtWork() {
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    --thread_state.queues_locked;
-    pthread_setcancelstate(cancel_, nullptr);
-  }
+  AtWork() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_); }
+  ~AtWork() { pthread_setcancelstate(cancel_, nullptr); }
 
  private:
   int cancel_ = PTHREAD_CANCEL_ENABLE;  // glibc before 2.34 says nothing in a program without threads
@@ -118,7 +107,7 @@ HeldSends* held_of(Qp& qp) {
 Timed timed_posts(const Qp& qp, const HeldSends& held) {
   if (!held.queue.empty() || held.wanted_port != 0) return kTimedAlways;
   if (!held.timed) return kTimedNever;
-  return held.fresh_burst || (qp.pace_bps != 0 && held.may_hold) ? kTimedAlways : kTimedBursts;
+  return held.fresh_burst || qp.pace_bps != 0 ? kTimedAlways : kTimedBursts;
 }
 
 // Keeps what pollers and posters look at in step with the queue. Under the queue's lock.
@@ -133,7 +122,7 @@ void note_holding(Qp& qp, HeldSends& held) {
   if (is == was) return;
   if (is) {
     __atomic_fetch_or(&word, bit, __ATOMIC_RELEASE);
-    __atomic_fetch_add(&held_qps, 1u, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&held_qps, 1u, __ATOMIC_SEQ_CST);
   } else {
     __atomic_fetch_and(&word, ~bit, __ATOMIC_RELEASE);
     __atomic_fetch_sub(&held_qps, 1u, __ATOMIC_RELEASE);
@@ -183,19 +172,10 @@ SendTarget target_of(Qp& qp) {
           room_of(qp), qp.max_send_sge, qp.max_inline};
 }
 
-uint32_t armed_bit(const ibv_cq* cq) {
-  return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(cq) >> 4) * 0x9e3779b97f4a7c15ull >> 40) % kArmedBits;
-}
-bool was_armed(const ibv_cq* cq) {
-  if (cq == nullptr) return false;
-  const uint32_t bit = armed_bit(cq);
-  return (__atomic_load_n(&armed[bit / 64], __ATOMIC_RELAXED) >> (bit % 64) & 1) != 0;
-}
-
 // `modify`: its program is seen to change states, so it will be seen to destroy it, too.
 bool can_hold(const Qp& qp) {
   return qp.can_defer && !qp.extended && !qp.loopback && qp.modify != nullptr && !switched_off &&
-         __atomic_load_n(&providers_lock, __ATOMIC_RELAXED) && !was_armed(qp.qp->send_cq) && !was_armed(qp.qp->recv_cq);
+         __atomic_load_n(&providers_lock, __ATOMIC_RELAXED) && !release_thread_is_refused();
 }
 
 bool plan_is_valid(uint64_t now) {
@@ -218,32 +198,15 @@ bool carries_data(const Qp& qp, const ibv_send_wr* wr) {
 
 void note_poster(HeldSends& held) {
   if (held.thread != &thread_state) {
-    __atomic_store_n(&held.thread, static_cast<const void*>(&thread_state), __ATOMIC_RELAXED);
-    held.empty_polls = thread_state.empty_polls;
-    held.full_polls = thread_state.full_polls;
-    held.may_hold = false;
+    held.thread = &thread_state;
     held.posts_by_thread = 0;
   }
   ++held.posts_by_thread;
 }
 
-// What is held goes with the next post or poll, so only a thread that polls may be made to wait: one that, when it last
-// polled between two bursts, polled in vain, too. A program that waits in another way (for the peer's write to change
-// its memory, for a message on a socket) and then takes its completions might never poll again before the peer has what
-// we hold.
-bool polls_while_waiting(HeldSends& held) {
-  const uint32_t empty = thread_state.empty_polls, full = thread_state.full_polls;
-  const bool in_vain = empty != held.empty_polls, at_all = in_vain || full != held.full_polls;
-  held.empty_polls = empty;
-  held.full_polls = full;
-  return at_all ? in_vain : held.may_hold;
-}
-
 SendSchedule begin_burst(Qp& qp, HeldSends& held, uint64_t now) {
   held.fresh_burst = false;
-  held.may_hold = polls_while_waiting(held);
   held.budget_ns = attachment.hold_cap_ns;
-  if (!held.may_hold) return {};
   const uint64_t start = release_waits_for(qp.plan_comm_id, &qp.plan_comm, qp.release_offset_ns, held.release, now);
   const uint64_t release = start != 0 ? hold_for(held.release, start, qp.release_offset_ns, now) : 0;
   return {true, release, qp.pace_bps, held.budget_ns};
@@ -254,7 +217,7 @@ SendSchedule schedule_of(Qp& qp, HeldSends& held, const ibv_send_wr* wr, uint64_
   if (!held.queue.empty()) return {true, 0, qp.pace_bps, held.budget_ns};
   if (!carries_data(qp, wr)) return {};
   if (held.fresh_burst) return begin_burst(qp, held, now);
-  return {held.may_hold && qp.pace_bps != 0, 0, qp.pace_bps, held.budget_ns};
+  return {qp.pace_bps != 0, 0, qp.pace_bps, held.budget_ns};
 }
 
 void move_if_wanted(Qp& qp, HeldSends& held) {
@@ -289,7 +252,7 @@ uint16_t port_to_move_to(const Qp& qp, const orrery_plan_entry& entry) {
 void start_anew(Qp& qp, HeldSends& held) {
   held.queue.start_anew();
   held.release = ReleaseHold{};
-  held.fresh_burst = held.may_hold = held.timed = false;
+  held.fresh_burst = held.timed = false;
   held.thread = nullptr;
   held.wanted_port = 0;
   qp.plan_generation = 0;  // if it lives on, the plan is looked at anew
@@ -321,38 +284,50 @@ void note_thread_domain() {
   if (__atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_all_held_sends();
 }
 
+static int post_in_time(Qp& qp, HeldSends& held, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst) {
+  const Deferral::Guard guard(held.queue);
+  const uint64_t now = now_ns();
+  note_poster(held);
+  if (burst && held.queue.empty()) {
+    held.fresh_burst = true;
+    if (plan_is_valid(now)) move_if_wanted(qp, held);
+  }
+  const SendSchedule schedule = schedule_of(qp, held, wr, now);
+  const int answer = held.queue.post(target_of(qp), wr, bad_wr, schedule, now);
+  note_holding(qp, held);
+  return answer;
+}
+
 int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst) {
   HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
   if (held == nullptr) return qp.ops->post_send(qp.qp, wr, bad_wr);
   ibv_send_wr* own_bad = nullptr;
   const int saved = errno;
-  const QueueGuard guard(held->queue);
-  const uint64_t now = now_ns();
-  note_poster(*held);
-  if (burst && held->queue.empty()) {
-    held->fresh_burst = true;
-    if (plan_is_valid(now)) move_if_wanted(qp, *held);
-  }
-  const SendSchedule schedule = schedule_of(qp, *held, wr, now);
-  const int answer = held->queue.post(target_of(qp), wr, bad_wr != nullptr ? bad_wr : &own_bad, schedule, now);
-  note_holding(qp, *held);
+  const AtWork at_work;
+  const int answer = post_in_time(qp, *held, wr, bad_wr != nullptr ? bad_wr : &own_bad, burst);
+  if (held->queue.first_due_ns() != 0) rely_on_release_thread();
   if (answer == 0) errno = saved;
   return answer;
 }
 
-void release_due_sends() {
+uint64_t release_due_sends() {
   const KeepErrno keep;
   const uint64_t now = now_ns();
   const bool valid = plan_is_valid(now);
+  uint64_t next = UINT64_MAX;
+  const auto look_again_at = [&](uint64_t time) { next = time < next ? time : next; };
   for_each_holding([&](Qp& qp, HeldSends& held) {
-    const uint64_t due = held.queue.first_due_ns();
-    if (due == 0 || (valid && due > now)) return;
+    uint64_t due = held.queue.first_due_ns();
+    if (due == 0 || (valid && due > now)) return look_again_at(due != 0 ? due : UINT64_MAX);
     const AtWork at_work;
-    if (!held.queue.try_lock()) return;
+    if (!held.queue.try_lock()) return look_again_at(now + kBusyRetryNs);
     held.queue.flush(target_of(qp), valid ? now : UINT64_MAX, now);
     note_holding(qp, held);
+    due = held.queue.first_due_ns();
     held.queue.unlock();
+    if (due > now) look_again_at(due);
   });
+  return next;
 }
 
 void drain_all_held_sends() {
@@ -363,25 +338,6 @@ void drain_all_held_sends() {
     held.queue.flush_all(target_of(qp), now);
     note_holding(qp, held);
   });
-}
-
-// A signal handler that has interrupted a post or a poll can't have the queue, and what it waits for comes after it.
-void drain_sends_of_this_thread() {
-  if (arm() == kOff || thread_state.queues_locked != 0) return;
-  const KeepErrno keep;
-  const uint64_t now = now_ns();
-  for_each_holding([&](Qp& qp, HeldSends& held) {
-    if (__atomic_load_n(&held.thread, __ATOMIC_RELAXED) != &thread_state) return;
-    const QueueGuard guard(held.queue);
-    held.queue.flush_all(target_of(qp), now);
-    note_holding(qp, held);
-  });
-}
-
-void note_cq_armed(const ibv_cq* cq) {
-  const uint32_t bit = armed_bit(cq);
-  __atomic_fetch_or(&armed[bit / 64], uint64_t{1} << (bit % 64), __ATOMIC_RELAXED);
-  if (__atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_all_held_sends();
 }
 
 void drain_held_sends(Qp& qp, bool for_good) {
@@ -420,6 +376,7 @@ void forget_held_sends_of_parent() {
   for (uint32_t i = 0; i < kMaxHeld && i < pool_used; ++i) pool[i] = HeldSends{};
   memset(holding, 0, sizeof(holding));
   held_qps = 0;
+  forget_release_thread_of_parent();
   forget_send_fifos_of_parent();
 }
 

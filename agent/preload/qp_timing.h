@@ -1,9 +1,9 @@
 // Release and pace of queue pairs by deferral, and when their live path is changed: what the hooks of verbs call, and
 // what the plan means for a queue pair's sends.
 //
-// A send whose time has not come is copied and answered with success; it is posted from a later post to the queue pair,
-// a later poll of any completion queue, or the arming of one, whichever comes first when its time has come. Nothing
-// here sleeps, and there is no thread: so only sends of threads that poll while they wait are held (qp_timing.cpp).
+// A send whose time has not come is copied and answered with success; it is posted when its time has come, by a later
+// post to the queue pair, a later poll of any completion queue or the release thread, whichever comes first. No thread
+// of the program sleeps here.
 #pragma once
 
 #include "agent/preload/qp_table.h"
@@ -25,18 +25,12 @@ int timed_post_send(Qp& qp, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst);
 // How many queue pairs hold sends.
 extern uint32_t held_qps;
 
-// In the poll_cq hook, before the provider's poll, while held_qps != 0: posts what is due, of any queue pair.
-void release_due_sends();
+// Before the provider's poll, while held_qps != 0, and in the release thread: posts what is due, of any queue pair.
+// Returns when to look again; what the provider had no room for does not count.
+uint64_t release_due_sends();
 
 // Everything that is held goes now.
 void drain_all_held_sends();
-
-// What the calling thread has posted and is held goes now: it is about to wait for something else than completions.
-void drain_sends_of_this_thread();
-
-// In the req_notify_cq hook, before the provider's: the program is about to sleep. What is held goes now, and queue
-// pairs of this completion queue are never held again.
-void note_cq_armed(const ibv_cq* cq);
 
 // The plan's answer for this queue pair has changed; null: there is none any more. Sets qp.timed.
 void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer);

@@ -16,7 +16,6 @@
 #include "agent/preload/forward.h"
 #include "agent/preload/plan_use.h"
 #include "agent/preload/process.h"
-#include "agent/preload/qp_timing.h"
 
 namespace orrery::preload {
 namespace {
@@ -148,22 +147,8 @@ int send_messages(int fd, mmsghdr* messages, unsigned count, int flags) {
   return bytes < 0 ? -1 : sent;
 }
 
-// What the peer waits for must not stay here while this thread waits for the peer.
-__attribute__((noinline)) void send_before_waiting(int fd, int flags) {
-  const int saved = errno;
-  const long status = (flags & MSG_DONTWAIT) ? O_NONBLOCK : syscall(SYS_fcntl, fd, F_GETFL);
-  errno = saved;
-  if (status >= 0 && !(status & O_NONBLOCK)) drain_sends_of_this_thread();
-}
-
-inline void before_waiting(int fd, int flags) {
-  if (__atomic_load_n(&held_qps, __ATOMIC_RELAXED) != 0) [[unlikely]]
-    send_before_waiting(fd, flags);
-}
-
 template <typename Call>
 inline ssize_t traced_receive(int fd, int flags, Call call) {
-  before_waiting(fd, flags);
   const ssize_t received = call();
   if (!(flags & (MSG_PEEK | MSG_ERRQUEUE))) count_received(fd, received);
   return received;
@@ -269,14 +254,12 @@ ORRERY_EXPORT int connect(int fd, const sockaddr* address, socklen_t bytes) {
 }
 
 ORRERY_EXPORT int accept(int fd, sockaddr* address, socklen_t* bytes) {
-  before_waiting(fd, 0);
   const int accepted = real_accept.get()(fd, address, bytes);
   follow_accepted(accepted);
   return accepted;
 }
 
 ORRERY_EXPORT int accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
-  before_waiting(fd, 0);
   const int accepted = real_accept4.get()(fd, address, bytes, flags);
   follow_accepted(accepted);
   return accepted;
@@ -344,7 +327,6 @@ ORRERY_EXPORT int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags)
 }
 
 ORRERY_EXPORT int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* patience) {
-  before_waiting(fd, flags);
   const int received = real_recvmmsg.get()(fd, messages, count, flags, patience);
   if (received > 0 && flow_of(fd) != nullptr && !(flags & (MSG_PEEK | MSG_ERRQUEUE)))
     count_received(fd, bytes_of(messages, received));

@@ -133,8 +133,7 @@ bool is_hooked(const ibv_context& context, uint32_t provider) {
 // Someone may have copied a table that we had hooked already; forwarding to a hook would never end.
 bool contains_hooks(const ibv_context_ops& ops) {
   for (const DataHooks& hooks : data_hooks)
-    if (ops.post_send == hooks.post_send || ops.post_recv == hooks.post_recv || ops.poll_cq == hooks.poll_cq ||
-        ops.req_notify_cq == hooks.req_notify_cq)
+    if (ops.post_send == hooks.post_send || ops.post_recv == hooks.post_recv || ops.poll_cq == hooks.poll_cq)
       return true;
   return false;
 }
@@ -144,14 +143,13 @@ uint32_t provider_of(const ibv_context_ops& ops) {
   if (contains_hooks(ops)) return kMaxProviders;
   for (uint32_t i = 0; i < provider_count; ++i)
     if (providers[i].post_send == ops.post_send && providers[i].post_recv == ops.post_recv &&
-        providers[i].poll_cq == ops.poll_cq && providers[i].req_notify_cq == ops.req_notify_cq)
+        providers[i].poll_cq == ops.poll_cq)
       return i;
   ProviderKind kind, other;
-  if (!is_code(ops.post_recv, &other) || !is_code(ops.poll_cq, &other) ||
-      (ops.req_notify_cq != nullptr && !is_code(ops.req_notify_cq, &other)) || !is_code(ops.post_send, &kind) ||
+  if (!is_code(ops.post_recv, &other) || !is_code(ops.poll_cq, &other) || !is_code(ops.post_send, &kind) ||
       provider_count == kMaxProviders)
     return kMaxProviders;
-  providers[provider_count] = {ops.post_send, ops.post_recv, ops.poll_cq, ops.req_notify_cq, kind};
+  providers[provider_count] = {ops.post_send, ops.post_recv, ops.poll_cq, kind};
   return provider_count++;
 }
 
@@ -166,7 +164,6 @@ void hook_tables(Context& known) {
   set(&ops.post_send, hooks.post_send);
   set(&ops.post_recv, hooks.post_recv);
   set(&ops.poll_cq, hooks.poll_cq);
-  if (ops.req_notify_cq != nullptr) set(&ops.req_notify_cq, hooks.req_notify_cq);
   if (known.create_qp_ex != nullptr) set(&extended->create_qp_ex, hooked_create_qp_ex);
   if (known.open_qp != nullptr) set(&extended->open_qp, hooked_open_qp);
   if (known.create_cq_ex != nullptr) set(&extended->create_cq_ex, hooked_create_cq_ex);
@@ -180,7 +177,6 @@ void unhook_tables(const Context& known) {
   put_back(&ops.post_send, hooks.post_send, theirs.post_send);
   put_back(&ops.post_recv, hooks.post_recv, theirs.post_recv);
   put_back(&ops.poll_cq, hooks.poll_cq, theirs.poll_cq);
-  put_back(&ops.req_notify_cq, hooks.req_notify_cq, theirs.req_notify_cq);
   verbs_context* extended = verbs_get_ctx(known.context);
   if (known.create_qp_ex != nullptr) put_back(&extended->create_qp_ex, &hooked_create_qp_ex, known.create_qp_ex);
   if (known.open_qp != nullptr) put_back(&extended->open_qp, &hooked_open_qp, known.open_qp);

@@ -18,7 +18,6 @@ struct DataHooks {
   int (*post_send)(ibv_qp*, ibv_send_wr*, ibv_send_wr**);
   int (*post_recv)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**);
   int (*poll_cq)(ibv_cq*, int, ibv_wc*);
-  int (*req_notify_cq)(ibv_cq*, int);
 };
 extern const DataHooks data_hooks[kMaxProviders];  // verbs_data.cpp
 

@@ -13,6 +13,7 @@
 #include "agent/preload/hook_names.h"
 #include "agent/preload/process.h"
 #include "agent/preload/qp_timing.h"
+#include "agent/preload/release_thread.h"
 #include "agent/preload/repath.h"
 #include "agent/preload/verbs_clock.h"
 #include "agent/preload/verbs_context.h"
@@ -176,9 +177,8 @@ int traced_modify_qp(ModifyQp real, ibv_qp* qp, ibv_qp_attr* attributes, int mas
   return result;
 }
 
-// Who waits for events sleeps, and what moves of ours have caused is none of its business.
+// What moves of ours have caused is none of the program's business.
 int traced_get_async_event(int (*real)(ibv_context*, ibv_async_event*), ibv_context* context, ibv_async_event* event) {
-  if (__atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_sends_of_this_thread();
   for (;;) {
     const int result = real(context, event);
     if (result != 0 || event->event_type != IBV_EVENT_SQ_DRAINED || arm() == kOff) return result;
@@ -249,6 +249,7 @@ HookTable verbs_hook_table() {
 void note_qp_created(ibv_qp* qp, bool sig_all, const ibv_qp_cap& cap) {
   const KeepErrno keep;
   if (!become_interested()) return;
+  prepare_release_thread();
   const ProviderOps* ops = adopt_context(qp->context);
   if (ops != nullptr) add_qp({qp, ops, sig_all, cap});
   look_at_agent();

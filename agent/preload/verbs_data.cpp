@@ -1,4 +1,4 @@
-// The hooks in the contexts' tables: ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq. While nobody listens
+// The hooks in the contexts' tables: ibv_post_send, ibv_post_recv, ibv_poll_cq. While nobody listens
 // they cost a load and a jump; a post that is counted costs one reading of the processor's clock and one locked
 // instruction.
 #include "agent/preload/process.h"
@@ -124,7 +124,6 @@ void tally_completion(const ibv_wc& completion, CompletionTally* tally) {
 
 // Completions of one queue pair come in runs.
 __attribute__((noinline)) void count_polled(const ibv_context* context, const ibv_wc* completions, int count) {
-  ++thread_state.full_polls;
   for (int i = 0; i < count;) {
     const uint32_t qpn = completions[i].qp_num;
     CompletionTally tally{};
@@ -143,21 +142,12 @@ int hooked_poll_cq(ibv_cq* cq, int room, ibv_wc* completions) {
   if (__atomic_load_n(&held_qps, __ATOMIC_RELAXED) != 0) [[unlikely]]
     before_poll_while_held();
   const int count = providers[kProvider].poll_cq(cq, room, completions);
-  if (count == 0)
-    ++thread_state.empty_polls;
-  else if (count > 0 && attached())
-    count_polled(cq->context, completions, count);
+  if (count > 0 && attached()) count_polled(cq->context, completions, count);
   return count;
 }
 
-template <size_t kProvider>
-int hooked_req_notify_cq(ibv_cq* cq, int solicited_only) {
-  if (arm() != kOff) note_cq_armed(cq);
-  return providers[kProvider].req_notify_cq(cq, solicited_only);
-}
-
 #define ORRERY_HOOKS_OF(provider) \
-  { hooked_post_send<provider>, hooked_post_recv<provider>, hooked_poll_cq<provider>, hooked_req_notify_cq<provider> }
+  { hooked_post_send<provider>, hooked_post_recv<provider>, hooked_poll_cq<provider> }
 
 }  // namespace
 

@@ -73,6 +73,9 @@ void trap_all_syscalls() {
 void trap_all_but_transfers() {
   trap_all_but({SYS_sendto, SYS_recvfrom, SYS_write, SYS_read, SYS_sendmsg, SYS_recvmsg});
 }
+void trap_all_but_looks_at_agent() {
+  trap_all_but({SYS_getpid, SYS_fstat, SYS_recvfrom});
+}
 long trapped_syscalls() {
   return trapped;
 }
@@ -87,6 +90,16 @@ void refuse_port_range() {
     filter.push_back(load(offsetof(seccomp_data, args[2])));
     filter.push_back(skip_unless(51, 1));
     filter.push_back(answer(SECCOMP_RET_ERRNO | 92));  // ENOPROTOOPT
+  }
+  filter.push_back(answer(SECCOMP_RET_ALLOW));
+  install(filter);
+}
+
+void refuse_threads() {
+  std::vector<sock_filter> filter{load(offsetof(seccomp_data, nr))};
+  for (long call : {long{SYS_clone}, long{SYS_clone3}}) {
+    filter.push_back(skip_unless(static_cast<uint32_t>(call), 1));
+    filter.push_back(answer(SECCOMP_RET_ERRNO | 1));  // EPERM
   }
   filter.push_back(answer(SECCOMP_RET_ALLOW));
   install(filter);

@@ -8,9 +8,13 @@ namespace orrery::probe {
 void trap_all_syscalls();
 // The same for all but those that move the data of a socket, which go through.
 void trap_all_but_transfers();
+// The same for all but those by which the library looks at its agent four times a second.
+void trap_all_but_looks_at_agent();
 long trapped_syscalls();
 // The kernel refuses IP_LOCAL_PORT_RANGE, as before Linux 6.3.
 void refuse_port_range();
+// No more threads.
+void refuse_threads();
 
 // Usable while everything is trapped: prints through the one call that is let through for it, and ends the process.
 void print_raw(const char* what, long value);

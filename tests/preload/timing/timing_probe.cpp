@@ -1,99 +1,23 @@
 // The program under test for the timing of sends: posts on the fake libibverbs after a collective, then does what its
 // first argument says and prints whether the data have arrived before and after. A fake request takes effect as soon as
 // the provider has it.
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <random>
 #include <string>
 #include <thread>
 
-#include "tests/preload/nccl_calls.h"
-#include "tests/preload/verbs/verbs_objects.h"
+#include "tests/preload/probe_syscalls.h"
+#include "tests/preload/timing/timing_scene.h"
 
 namespace orrery::probe {
 namespace {
-
-constexpr size_t kTarget = sizeof(memory) / 2;  // where verbs_objects.h's requests write to
-ncclComm_t comm = nullptr;
-
-void wait_for_line(const char* word) {
-  std::printf("%s\n", word);
-  std::fflush(stdout);
-  char line;
-  if (read(STDIN_FILENO, &line, 1) < 0) std::exit(1);
-}
-
-uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-uint64_t collective() {
-  const uint64_t start = now_ns();
-  ncclAllReduce(nullptr, nullptr, 1, 0, 0, comm, nullptr);
-  return start;
-}
-
-// One-byte writes, each to a place of its own.
-int write_byte(ibv_qp* qp, size_t place, char value, uint64_t wr_id = 1, unsigned flags = IBV_SEND_SIGNALED) {
-  memory[place] = value;
-  ibv_sge part{reinterpret_cast<uint64_t>(memory + place), 1, 0};
-  ibv_send_wr wr = request(IBV_WR_RDMA_WRITE, &part, 1, flags);
-  wr.wr_id = wr_id;
-  wr.wr.rdma.remote_addr += place;
-  return post(qp, &wr);
-}
-bool arrived(size_t place, char value) {
-  return memory[kTarget + place] == value;
-}
-
-// Lets the thread prove that it polls while it waits, and leaves a pause.
-void prove(ibv_qp* qp) {
-  write_byte(qp, 0, 1);
-  poll_all(qp->send_cq);
-  for (int i = 0; i < 20; ++i) {
-    poll_all(qp->send_cq);
-    usleep(100);
-  }
-}
-
-struct Scene {
-  Device device;
-  Pair pair{device};
-  Scene() { prove(pair.a); }
-};
-
-void hold_two(Scene& scene) {
-  collective();
-  const int first = write_byte(scene.pair.a, 1, 11, 11), second = write_byte(scene.pair.a, 2, 22, 22);
-  const int polled = poll_all(scene.pair.a->send_cq);
-  std::printf("posted %d %d polled %d arrived %d%d\n", first, second, polled, arrived(1, 11), arrived(2, 22));
-}
-
-void print_after(const char* what, ibv_cq* cq = nullptr) {
-  std::printf("%s: arrived %d%d completions %d\n", what, arrived(1, 11), arrived(2, 22),
-              cq != nullptr ? poll_all(cq) : -1);
-}
-
-void read_byte(int flags) {
-  int ends[2];
-  char byte = 1;
-  if (socketpair(AF_UNIX, SOCK_STREAM | flags, 0, ends) != 0 || write(ends[0], &byte, 1) != 1 ||
-      read(ends[1], &byte, 1) != 1)
-    std::exit(1);
-}
 
 // What must not happen to end in a deadlock ends in a signal instead.
 void post_while(ibv_qp* qp, void (*in_provider)()) {
@@ -104,11 +28,6 @@ void post_while(ibv_qp* qp, void (*in_provider)()) {
   post(qp, IBV_WR_LOCAL_INV, 0);
   orders.after_post = nullptr;
   fake_ibverbs_order(&orders);
-}
-
-void post_and_read_in_handler(ibv_qp* qp) {
-  signal(SIGUSR1, [](int) { read_byte(0); });
-  post_while(qp, [] { raise(SIGUSR1); });
 }
 
 // Providers write to their device, and write is where a cancelled thread ends.
@@ -129,19 +48,14 @@ void hold_until(const std::string& what) {
   ibv_qp* qp = scene.pair.a;
   ibv_cq* cq = qp->send_cq;
   const std::map<std::string, std::function<void()>> actions{
-      {"arm", [&] { ibv_req_notify_cq(cq, 0); }},
-      {"arm another", [&] { ibv_req_notify_cq(scene.pair.b->send_cq, 0); }},
       {"destroy", [&] { ibv_destroy_qp(qp); }},
       {"err", [&] { set_state(qp, IBV_QPS_ERR); }},
       {"reset", [&] { set_state(qp, IBV_QPS_RESET); }},
       {"sqd", [&] { set_state(qp, IBV_QPS_SQD); }},
       {"what cannot be copied", [&] { post(qp, IBV_WR_LOCAL_INV, 0); }},
-      {"signal", [&] { post_and_read_in_handler(qp); }},
       {"cancel", [&] { post_in_cancelled_thread(qp); }},
-      {"freed", [&] { ibv_req_notify_cq(cq, 0), post_freed(qp, 1), post_freed(qp, 2); }},
-      {"read", [&] { read_byte(0); }},
-      {"read without waiting", [&] { read_byte(O_NONBLOCK); }},
-      {"read of another thread", [&] { std::thread([] { read_byte(0); }).join(); }},
+      {"freed", [&] { post(qp, IBV_WR_LOCAL_INV, 0), post_freed(qp, 1), post_freed(qp, 2); }},
+      {"threads", [&] { std::printf("threads %d\n", tasks()); }},
       {"lease", [&] { wait_for_line("held"), poll_all(cq); }},
       {"agent",
        [&] {
@@ -170,16 +84,9 @@ void never_held(const std::string& what) {
     qp = ibv_create_qp_ex(scene.device.context, &creation);
     ibv_qp_to_qp_ex(qp);
     connect(qp, scene.pair.b->qp_num);
-    prove(qp);
+    warm_up(qp);
   }
-  if (what == "armed") ibv_req_notify_cq(qp->send_cq, 0);
-  if (what == "thread that polls for what is there")
-    for (int i = 0; i < 2; ++i) {
-      ibv_wc completion{};
-      write_byte(qp, 3, 3);
-      ibv_poll_cq(qp->send_cq, 1, &completion);
-      usleep(1000);
-    }
+  if (what == "no more threads") refuse_threads();
   if (what == "no data") {
     collective();
     post(qp, IBV_WR_RDMA_WRITE, 0);
@@ -202,10 +109,7 @@ void never_held(const std::string& what) {
     return;
   }
   collective();
-  if (what == "thread that never polled")
-    std::thread([qp] { write_byte(qp, 1, 11); }).join();
-  else
-    write_byte(qp, 1, 11);
+  write_byte(qp, 1, 11);
   std::printf("%s: arrived %d\n", what.c_str(), arrived(1, 11));
 }
 
@@ -233,10 +137,12 @@ void refused_late() {
   fake_ibverbs_order(&orders);
   collective();
   for (uint64_t id = 1; id <= 3; ++id) std::printf("post %d\n", write_byte(qp, id, 1, id));
-  ibv_req_notify_cq(qp->send_cq, 0);
   ibv_wc completion{};
-  while (ibv_poll_cq(qp->send_cq, 1, &completion) == 1)
-    std::printf("wr %d status %d\n", static_cast<int>(completion.wr_id), completion.status);
+  for (int seen = 0; seen < 3;)
+    if (ibv_poll_cq(qp->send_cq, 1, &completion) == 1) {
+      std::printf("wr %d status %d\n", static_cast<int>(completion.wr_id), completion.status);
+      ++seen;
+    }
   std::printf("state %d\n", qp->state);
 }
 
@@ -250,13 +156,12 @@ void hold_and_fork() {
     Device own;  // from here on the child is a process of its own
     Pair others(own);
     poll_all(scene.pair.a->send_cq);
-    ibv_req_notify_cq(others.a->send_cq, 0);
     ibv_destroy_qp(scene.pair.a);
-    _exit(arrived(1, 11) || arrived(2, 22));
+    _exit(arrived(1, 11) || arrived(2, 22) || tasks() != 1);
   }
   int status = -1;
   waitpid(child, &status, 0);
-  ibv_req_notify_cq(scene.pair.b->send_cq, 0);
+  set_state(scene.pair.a, IBV_QPS_SQD);
   std::printf("child %d\n", status);
   print_after("parent", scene.pair.a->send_cq);
 }
@@ -372,6 +277,12 @@ int run(const std::string& what, const std::string& argument) {
       {"never", [&] { never_held(argument); }},
       {"release", [&] { release_at(argument); }},
       {"refused", refused_late},
+      {"blocked", [&] { blocked(argument); }},
+      {"blocked until told", blocked_until_told},
+      {"life", life},
+      {"end", [&] { end_last_thread(argument); }},
+      {"steady", hold_steadily},
+      {"crowd", crowd},
       {"fork", hold_and_fork},
       {"anything", [&] { anything(argument); }},
       {"move", [&] { move(argument); }},

@@ -2,10 +2,11 @@
 // leave, and the thread polls until all have completed. Both ends are in this process, on two devices. Every byte is
 // checked. It knows nothing of the library under test.
 //
-//   roce_traffic FROM_DEVICE TO_DEVICE ROUNDS MESSAGES BYTES [step]
+//   roce_traffic FROM_DEVICE TO_DEVICE ROUNDS MESSAGES BYTES [polling|step|asleep]
 //
 // Prints "start NS" (CLOCK_MONOTONIC, just before the collective) for every round and "verified BYTES" after the last,
-// then waits for the end of standard input. With `step` it reads a character before every quarter of the rounds. An
+// then waits for the end of standard input. With `step` it reads a character before every quarter of the rounds. With
+// `asleep` it neither polls nor posts before the last byte has come, but sleeps and looks at the memory. An
 // asynchronous event, or a state other than RTS between two rounds, is a failure.
 #include <infiniband/verbs.h>
 #include <time.h>
@@ -170,6 +171,11 @@ void poll_until(End& end, uint32_t wanted, bool in_order) {
   }
 }
 
+void sleep_until_last_byte(const End& to, uint64_t round, size_t bytes) {
+  const volatile unsigned char* last = &to.memory[bytes - 1];
+  while (*last != pattern(round, bytes - 1)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 // What a proxy thread does while it has nothing to do.
 void poll_in_vain(End& end) {
   ibv_wc completion{};
@@ -210,6 +216,7 @@ int main(int argc, char** argv) {
   const auto messages = static_cast<uint32_t>(std::atoi(argv[4]));
   const auto bytes = static_cast<uint32_t>(std::atoi(argv[5]));
   const bool step = argc > 6 && std::strcmp(argv[6], "step") == 0;
+  const bool asleep = argc > 6 && std::strcmp(argv[6], "asleep") == 0;
   const size_t total = size_t{messages} * bytes;
 
   // Several communicators, as frameworks make them: whoever listens has time to be there before the first connection.
@@ -239,6 +246,7 @@ int main(int argc, char** argv) {
     const uint64_t start = now_ns();
     if (ncclAllReduce(nullptr, nullptr, total / 4, kFloat, kSum, comm, nullptr) != 0) fail("ncclAllReduce");
     post_writes(from, to, messages, bytes);
+    if (asleep) sleep_until_last_byte(to, round, total);
     poll_until(from, messages, true);
     poll_until(to, messages, false);
     verify(to, round, total);
