@@ -65,6 +65,17 @@ class Results(unittest.TestCase):
         self.assertEqual((seed["link_utilization"]["leaf1:p3"], seed["max_link_utilization"]), (0.9, 0.9))
         self.assertGreater(seed["spine_spread"], 1.0)
 
+    def test_connections_are_kept_by_launch_where_every_launch_knows_them(self):
+        launches = [support.run("ecmp", 1, [100]), support.run("ecmp", 1, [100])]
+        launches[0].outcome.connections = [["10.0.1.1:40000", "10.0.2.1:5000"]]
+
+        def seed():
+            return document([merge(launches, support.topology())])["runs"]["ecmp"]["per_seed"][0]
+
+        self.assertNotIn("connections", seed())
+        launches[1].outcome.connections = [["10.0.1.1:40001", "10.0.2.1:5000"]]
+        self.assertEqual(seed()["connections"], [[["10.0.1.1:40000", "10.0.2.1:5000"]], [["10.0.1.1:40001", "10.0.2.1:5000"]]])
+
     def test_no_drops_anywhere_leave_the_drop_ratio_open(self):
         self.assertIsNone(document([support.run("ecmp", 1, [300]), support.run("orrery", 1, [100])])["ratios"]["drops"])
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tools/lab/hostnccl/diagnostics.h"
+
 namespace orrery::hostnccl {
 namespace {
 
@@ -142,6 +144,7 @@ class TcpStream final : public Stream {
     ::getsockopt(lane.fd.get(), SOL_SOCKET, SO_ERROR, &reason, &length);
     if (reason == 0) {
       lane.connecting = false;
+      log_connection(lane.fd.get());
       return true;
     }
     const std::string text = system_error("connect", reason).message;
@@ -151,6 +154,15 @@ class TcpStream final : public Stream {
       retry_connect(lane, text);
     }
     return false;
+  }
+
+  // The demo reads it, to simulate what hashing did to this very connection.
+  void log_connection(int fd) const {
+    if (debug_level() < DebugLevel::kInfo) return;
+    sockaddr_in own{};
+    socklen_t length = sizeof own;
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length);
+    log_info(0, "NET/Socket : connected " + to_text(own) + " to " + to_text(address_));
   }
 
   // One send; returns bytes sent, 0 when the socket takes no more. `more`: what is queued behind follows at once and

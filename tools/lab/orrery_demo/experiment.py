@@ -14,7 +14,7 @@ from orrery_lab.errors import LabError
 from orrery_lab.lab import Lab
 from orrery_lab.programs import Programs
 
-from . import building, in_vm, link_check, live_move, options as demo_options, placement, report, results, runs, table
+from . import building, in_vm, link_check, live_move, options as demo_options, placement, report, results, runs, simulate, table
 from .options import SCHEMES, TITLES
 from .progress import Progress
 from .watcher import PlanWatcher
@@ -29,6 +29,8 @@ def main(argv=None):
     _interrupt_on(signal.SIGTERM, signal.SIGHUP)
     try:
         options = demo_options.parse(argv)
+        if options.simulate:
+            return _simulate(options, progress)
         if options.redraw:
             document = _read_results(options.redraw)
             _check_complete(document, options.redraw)
@@ -50,6 +52,16 @@ def main(argv=None):
         progress.clear()
         print("tools/demo: interrupted; the lab is removed, nothing is left running", file=sys.stderr)
         return 130
+
+
+def _simulate(options, progress):
+    programs = Programs(options.build) if options.build else building.prepare(progress, ["orrery-sim"])
+    found = simulate.compare([_read_results(path) for path in options.simulate], programs.program("orrery-sim"), progress.step)
+    progress.clear()
+    print(simulate.render(found))
+    if options.json:
+        _write(options.json, json.dumps(found, indent=1) + "\n")
+    return 0
 
 
 def _interrupt_on(*numbers):

@@ -43,6 +43,7 @@ class Options:
     json: str = ""
     report: str = ""
     redraw: str = ""
+    simulate: list = field(default_factory=list)
     keep: bool = False
     name: str = "demo"
     build: str = ""
@@ -104,6 +105,8 @@ def _parser():
     out.add_argument("--json", metavar="FILE", default="", help="write the results there")
     out.add_argument("--report", metavar="FILE", default="", help="write a self-contained HTML page there")
     out.add_argument("--redraw", metavar="RESULTS", default="", help="run nothing: make the table and --report from an earlier --json file")
+    out.add_argument("--simulate", metavar="RESULTS", nargs="+", default=[], help="run nothing in a lab: simulate every launch of earlier --json files, with the "
+                     "connections it had, and show lab and simulator side by side")
     out.add_argument("--quick", action="store_true", help="fewer seeds and rounds: under a minute from a built tree")
     out.add_argument("--keep", action="store_true", help="leave the lab up at the end (tools/lab/orrery-lab down --name demo removes it)")
     out.add_argument("--name", default="demo", help="name of the lab, to run several at once (default: demo)")
@@ -137,7 +140,7 @@ def parse(argv):
     options = Options(topology=given.topology, collective=given.collective, message_bytes=given.bytes or default.message_bytes,
                       rounds=given.rounds or default.rounds[quick], launches=given.launches or default.launches[quick],
                       seeds=given.seeds or list(range(1, default.seeds[quick] + 1)), placement=given.placement, quick=given.quick,
-                      driver=given.driver or default.driver, workload=given.workload, json=given.json, report=given.report, redraw=given.redraw,
+                      driver=given.driver or default.driver, workload=given.workload, json=given.json, report=given.report, redraw=given.redraw, simulate=given.simulate,
                       keep=given.keep, name=given.name, build=given.build, leaves=given.leaves or default.leaves, spines=given.spines,
                       hosts=given.hosts or default.hosts, transport=given.transport, inside=given.inside)
     if given.transport == "roce" and torch:

@@ -37,6 +37,8 @@ def _seed(run, spine):
                 "cpu_max": run.cpu_max, "launch_means_ms": [round(statistics.mean(launch.outcome.times_ms), 3) for launch in run.each_launch],
                 "times_ms": [round(t, 3) for t in run.outcome.times_ms],
                 "link_utilization": {p: round(u, 4) for p, u in run.slowest_launch.utilization.items()}}
+    if all(launch.outcome.connections for launch in run.each_launch):
+        document["connections"] = [launch.outcome.connections for launch in run.each_launch]
     if run.outcome.losses:
         document["losses"] = run.outcome.losses
     return document

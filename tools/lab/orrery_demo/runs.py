@@ -23,6 +23,7 @@ class Outcome:
     ended_s: float = 0.0
     losses: list = field(default_factory=list)
     starts_s: list = field(default_factory=list)  # wall clock of each timed iteration
+    connections: list = field(default_factory=list)  # ["10.0.1.1:40000", "10.0.2.1:5000"] of each that carried data, where known
 
 
 @dataclass

@@ -36,7 +36,7 @@ def cell(value, form):
     return form.format(value)
 
 
-def _grid(rows):
+def grid(rows):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join([row[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(row[1:], widths[1:])]).rstrip() for row in rows]
     return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
@@ -47,7 +47,7 @@ def _figures(results):
     lines = [[""] + [TITLES[s] for s in runs] + (["ideal"] if ideal else [])]
     for title, key, form in rows(results):
         lines.append([title] + [cell(run[key], form) for run in runs.values()] + ([ideal_cell(key, ideal)] if ideal else []))
-    return _grid(lines)
+    return grid(lines)
 
 
 def ideal_cell(key, ideal):
@@ -89,7 +89,7 @@ def _seeds(results):
     rows = [["hash seed"] + [TITLES[s] for s in runs]]
     for index, seed in enumerate(seeds):
         rows.append([str(seed)] + [_seed_cell(run["per_seed"], index) for run in runs.values()])
-    return "mean / max iteration, drops + retransmits, by seed:\n" + _grid(rows)
+    return "mean / max iteration, drops + retransmits, by seed:\n" + grid(rows)
 
 
 def _seed_cell(per_seed, index):

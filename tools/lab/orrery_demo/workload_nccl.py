@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 from orrery_lab.errors import LabError
 
@@ -12,6 +13,7 @@ from .watcher import ASK_EVERY_S
 MASTER_PORT = 29500
 WARM_UP_ROUNDS = 1
 CONNECTIONS_PER_PEER = 4
+CONNECTED = re.compile(r"NCCL INFO NET/Socket : connected (\S+) to (\S+)")
 
 
 class NcclWorkload:
@@ -52,7 +54,8 @@ class NcclWorkload:
 
     def _environment(self, lab, scheme, rank, host):
         environment = {"RANK": str(rank), "WORLD_SIZE": str(self.ranks), "MASTER_ADDR": self._hosts[0].ports[0].address,
-                       "MASTER_PORT": str(MASTER_PORT), "NCCL_SOCKET_IFNAME": host.ports[0].name, "LD_LIBRARY_PATH": self._library_folder}
+                       "MASTER_PORT": str(MASTER_PORT), "NCCL_SOCKET_IFNAME": host.ports[0].name, "LD_LIBRARY_PATH": self._library_folder,
+                       "NCCL_DEBUG": "INFO"}  # says once which connections it has
         if scheme == "ecmp_multi":
             environment["NCCL_NSOCKS_PERTHREAD"] = str(CONNECTIONS_PER_PEER)
         if scheme == "orrery":
@@ -64,9 +67,15 @@ class NcclWorkload:
         name = rank_name(0, launch)
         try:
             with open(_file(lab, name, "json"), encoding="utf-8") as result, open(_file(lab, name, "iterations"), encoding="utf-8") as iterations:
-                return read_outcome(json.load(result), iterations.read())
+                outcome = read_outcome(json.load(result), iterations.read())
+            outcome.connections = [pair for rank in range(self.ranks) for pair in self._connections(lab, rank_name(rank, launch))]
+            return outcome
         except (OSError, ValueError, KeyError, IndexError) as error:
             raise LabError(f"orrery-bench left no readable result: {error!r}", f"see {lab.log_file(name)}") from None
+
+    def _connections(self, lab, name):
+        with open(lab.log_file(name), encoding="utf-8", errors="replace") as log:
+            return [list(found.groups()) for found in map(CONNECTED.search, log) if found]
 
 
 def _file(lab, name, kind):
