@@ -39,6 +39,7 @@ void set_up(Session& session) {
   add_watch_command(session);
   add_topology_commands(session);
   add_key_commands(session);
+  add_estimate_command(session);
   add_simulate_command(session);
   // Last, or every sub-command would repeat it.
   app.footer(

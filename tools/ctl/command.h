@@ -29,6 +29,7 @@ struct Session {
   std::function<int()> action;
 };
 
+void add_estimate_command(Session& session);
 void add_key_commands(Session& session);
 void add_topology_commands(Session& session);
 void add_topology_import(Session& session, CLI::App& topology);

@@ -328,6 +328,36 @@ TEST_CASE("a fabric that cannot be is refused with what would do, and a wrong op
   CHECK(call({"topology", "plan"}).code == kUsage);
 }
 
+TEST_CASE("estimate shows what a job sends, and writes a scenario of it") {
+  const test::ScratchDirectory directory;
+  const std::string file = directory.file("s.yaml");
+  const Outcome text = call({"estimate", "--model", "gpt-13b", "--gpus", "128", "--tp", "8", "--zero", "1", "--emit",
+                             file, "--topology", "fabric.yaml"});
+  CHECK(text.code == kOk);
+  CHECK(contains(text.out, "gpt-13b: 12.9 billion parameters, 1.62 billion on each of 128 GPUs"));
+  CHECK(contains(text.out, "attention             all_gather      tp        8    120      20 MiB"));
+  CHECK(contains(text.out, "backward"));
+  std::ifstream scenario(file);
+  const std::string lines{std::istreambuf_iterator<char>(scenario), {}};
+  CHECK(contains(lines, "topology: {file: \"fabric.yaml\"}"));
+  const json parsed =
+      json::parse(call({"estimate", "--parameters", "70G", "--tp", "8", "--pp", "4", "--dp", "4", "--json"}).out);
+  CHECK(parsed["ranks"] == 128);
+  CHECK(parsed["communications"].size() > 5);
+  CHECK(parsed["iteration_s"].get<double>() > parsed["compute_s"].get<double>());
+}
+
+TEST_CASE("estimate names what does not fit") {
+  CHECK(contains(call({"estimate"}).err, "give --model NAME"));
+  CHECK(
+      contains(call({"estimate", "--model", "llama-7"}).err, "no model is called 'llama-7', did you mean 'llama-7b'?"));
+  CHECK(contains(call({"estimate", "--model", "llama-7b", "--gpus", "100", "--tp", "8"}).err,
+                 "100 GPUs do not divide by tensor 8 x pipeline 1"));
+  CHECK(contains(call({"estimate", "--model", "llama-7b", "--weights", "int4"}).err, "'int4' is no precision"));
+  CHECK(contains(call({"estimate", "--model", "llama-7b", "--emit", "-"}).err, "no traffic to simulate"));
+  CHECK(call({"estimate", "--model", "llama-7b", "--zero", "4"}).code == kUsage);
+}
+
 TEST_CASE("checking several files reports the mistakes of each and the worst outcome") {
   const Outcome outcome = call({"topology", "check", fixture("leaf-spine-2x2x4.yaml"), fixture("bad-partition.yaml"),
                                 fixture("bad-links.yaml")});
