@@ -305,18 +305,30 @@ class Planner {
       }
   }
 
-  void add_times(const Indices& indices, const Loads& background) {
+  std::vector<ScheduledFlow> scheduled(const Indices& indices) const {
     std::vector<ScheduledFlow> schedule;
     for (uint32_t index : indices) {
       schedule.push_back({.paths = {&plan_.flows[index].path}, .bytes = subflow_bytes(*flows_[index].demand)});
       for (const SubflowAssignment& other : plan_.flows[index].others) schedule.back().paths.push_back(&other.path);
     }
-    pace(fabric_, schedule, background);
-    if (snapshot_.options.stagger) stagger(fabric_, schedule);
-    for (size_t at = 0; at < indices.size(); ++at) {
-      plan_.flows[indices[at]].release_offset_ns = schedule[at].release_offset_ns;
-      plan_.flows[indices[at]].pace_bps = schedule[at].pace_bps;
+    return schedule;
+  }
+
+  // Flows of one communicator send together. What another sends is not known to come at the same time: to make room for
+  // it always would leave links idle while it computes, so that congestion control has to share with it.
+  void add_times(const Indices& indices, const Loads& background) {
+    std::map<uint64_t, Indices> communicators;
+    for (uint32_t index : indices) communicators[flows_[index].demand->comm_id].push_back(index);
+    for (const auto& [comm_id, own] : communicators) {
+      std::vector<ScheduledFlow> schedule = scheduled(own);
+      pace(fabric_, schedule, background);
+      for (size_t at = 0; at < own.size(); ++at) plan_.flows[own[at]].pace_bps = schedule[at].pace_bps;
     }
+    if (!snapshot_.options.stagger) return;
+    std::vector<ScheduledFlow> schedule = scheduled(indices);
+    stagger(fabric_, schedule);
+    for (size_t at = 0; at < indices.size(); ++at)
+      plan_.flows[indices[at]].release_offset_ns = schedule[at].release_offset_ns;
   }
 
   const Snapshot& snapshot_;

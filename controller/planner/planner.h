@@ -60,7 +60,7 @@ struct FlowAssignment {
   std::vector<SubflowAssignment> others;  // subflows after the first
   uint32_t round = 0;                     // of its exchange; 0 also without rounds
   uint64_t release_offset_ns = 0;
-  uint64_t pace_bps = 0;             // of all subflows together; 0: unpaced
+  uint64_t pace_bps = 0;             // of all subflows together, beside the rest of its communicator; 0: unpaced
   std::vector<std::string> reasons;  // sentences for `orreryctl flow explain`, filled by explain(), not by plan()
   // Calls visit(path) for every subflow.
   template <typename Visit>

@@ -208,6 +208,18 @@ TEST_CASE("loads add up only within a phase") {
   CHECK(plan.flows[1].release_offset_ns == 0);
 }
 
+TEST_CASE("paces make room for flows of the same communicator only, which send at the same time") {
+  const auto fabric = clos({.leaves = 2, .spines = 1, .hosts = 4});
+  Snapshot snapshot{.fabric = &fabric, .flows = {demand(fabric, 1, 0, 2, 1000), demand(fabric, 2, 1, 3, 1000)}};
+  for (FlowDemand& flow : snapshot.flows) flow.comm_id = 7;
+  CHECK(plan_checked(snapshot).flows[0].pace_bps == 50'000'000);
+  snapshot.flows[1].comm_id = 8;
+  const Plan plan = plan_checked(snapshot);
+  CHECK(plan.flows[0].pace_bps == 0);
+  CHECK(plan.flows[1].pace_bps == 0);
+  CHECK(plan.max_drain_ns == 160'000);
+}
+
 TEST_CASE("unequal rates are compared by drain time") {
   auto topology = *fabric::generate_leaf_spine({.leaves = 2, .spines = 2, .hosts = 8});
   for (auto& spec : topology.switches)

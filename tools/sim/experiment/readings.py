@@ -1,8 +1,13 @@
 """What was published, what the publication leaves open, and what arithmetic says of both."""
 
+import json
+import math
 from dataclasses import dataclass
 
+from . import fabric
+
 RANKS, BYTES, NIC_BPS, QUEUE_BYTES = 16, 125_000_000, 100 * 10**9, 200_000
+THRESHOLD, INT_EVERY, CLOCK_ERROR_NS = 0.85, 100, 100
 
 # mean and P99 of an iteration in ms, use of the busiest link, packets dropped, iterations a second
 PUBLISHED = {"ecmp": (21.0, 87.0, 0.61, 2130, 3.1), "orrery": (13.0, 18.0, 0.94, 0, 5.2)}
@@ -29,16 +34,85 @@ class Reading:
         return max(nic, crossing)
 
 
-READINGS = (
-    Reading("fragmented-400", "ranks alternate between the leaves, uplinks of 400 Gb/s: nothing but hashing can block", uplink_bps=400 * 10**9),
-    Reading("fragmented-100", "ranks alternate between the leaves, uplinks of 100 Gb/s: two flows per uplink at best"),
-    Reading("random-100", "ranks anywhere, uplinks of 100 Gb/s", placement="random"),
-    Reading("contiguous-100", "all ranks on one leaf: no path to choose", placement="contiguous"),
-    Reading("halving-400", "halving-doubling in place of the ring, uplinks of 400 Gb/s", algorithm="halving_doubling", uplink_bps=400 * 10**9),
-    Reading("reduce-scatter-100", "the bytes move once (a reduce-scatter, half of an all-reduce), random placement, uplinks of 100 Gb/s", placement="random",
-            collective="reduce-scatter"),
-    Reading("two-nics-400", "hosts with two 100 Gb/s NICs used as one, uplinks of 400 Gb/s", nic_bps=200 * 10**9, uplink_bps=400 * 10**9),
-)
+def _readings():
+    gb = 10**9
+    for rate in (25, 50, 100, 200, 400):
+        held = "nothing but hashing can block" if rate >= 200 else f"they hold {4 * rate} of the 800 Gb/s that a leaf's ranks can send"
+        yield Reading(f"fragmented-{rate}", f"ranks alternate between the leaves, uplinks of {rate} Gb/s: {held}", uplink_bps=rate * gb)
+    for rate in (25, 50, 100, 200, 400):
+        yield Reading(f"random-{rate}", f"ranks anywhere, uplinks of {rate} Gb/s", placement="random", uplink_bps=rate * gb)
+    yield Reading("contiguous-100", "all ranks on one leaf: no path to choose", placement="contiguous")
+    for rate in (100, 400):
+        yield Reading(f"halving-{rate}", f"halving-doubling in place of the ring, uplinks of {rate} Gb/s", algorithm="halving_doubling", uplink_bps=rate * gb)
+    yield Reading("tree-400", "a double binary tree in place of the ring, uplinks of 400 Gb/s", algorithm="tree", uplink_bps=400 * gb)
+    yield Reading("reduce-scatter-100", "the bytes move once (a reduce-scatter, half of an all-reduce), random placement, uplinks of 100 Gb/s", placement="random",
+                  collective="reduce-scatter")
+    yield Reading("two-nics-400", "hosts with two 100 Gb/s NICs used as one, uplinks of 400 Gb/s", nic_bps=200 * gb, uplink_bps=400 * gb)
+
+
+READINGS = tuple(_readings())
+
+
+def scenario(reading, options, topology):
+    """A scenario file; JSON is YAML. Marking begins inside the queues."""
+    kmax = options.queue_bytes * 4 // 5
+    engine = {"for_rate_bps": reading.nic_bps, "telemetry": {"sample_every": options.int_every}}
+    if not options.lossless:
+        engine |= {"pfc": {"enabled": False}, "ecn": {"kmin_bytes": kmax // 4, "kmax_bytes": kmax}, "paths": {"repath_level": repath_level(options)}}
+    return json.dumps({
+        "topology": {"file": topology},
+        "placement": {"kind": reading.placement},
+        "schemes": options.scheme or "all",
+        "threshold": options.threshold,
+        "seeds": options.seeds or 3,
+        "clock_error_ns": options.clock_error_ns,
+        "jobs": [{"name": reading.name, "hosts": RANKS, "iterations": options.rounds or 3,
+                  "steps": [{"op": reading.collective.replace("-", "_"), "algorithm": reading.algorithm, "bytes": options.bytes}]}],
+        "engine": engine,
+    })
+
+
+def repath_level(options):
+    """Telemetry tells queues as powers of two of KiB: the one that holds the threshold's share of a queue."""
+    return max(1, math.floor(math.log2(options.threshold * options.queue_bytes / 1024)) + 1)
+
+
+def parameters(options):
+    """What is set, and what follows from it."""
+    drain_us = options.queue_bytes * 8 / NIC_BPS * 1e6
+    kib = 2 ** (repath_level(options) - 1)
+    return (f"{options.bytes / 1e6:g} MB, queues of {options.queue_bytes / 1e3:g} KB; telemetry in one of {options.int_every} packets, clocks wrong by up to {options.clock_error_ns} ns. "
+            f"Threshold {options.threshold:.0%}: first-fit passes by a link that would be fuller, and a burst takes another path from a queue of {kib} KiB on. "
+            f"Stagger is computed: a queue's drain time over the flows on the link, at 100 Gb/s {drain_us:.0f} us / n, which is {drain_us / 8:.1f} to {drain_us / 3:.1f} us for eight to three "
+            "of them (published: 2 to 5 us).")
+
+
+def run(simulator, reading, options, words):
+    topology, file = simulator.path(reading.name + "-topology.yaml"), simulator.path(reading.name + ".yaml")
+    with open(topology, "w", encoding="utf-8") as out:
+        out.write(fabric.topology_yaml(reading.nic_bps, reading.uplink_bps, 16_000_000 if options.lossless else options.queue_bytes))
+    with open(file, "w", encoding="utf-8") as out:
+        out.write(scenario(reading, options, f"{reading.name}-topology.yaml"))
+    return simulator.study(reading.name, words, [file])
+
+
+def comparison(results):
+    """Ours over theirs, the nearest reading first: by the mean of how many times each figure is off."""
+    head = ["reading", "ECMP mean", "P99", "link", "it/s", "planned mean", "P99", "link", "it/s", "off by"]
+    rows = []
+    for name, result in results.items():
+        schemes = {s["scheme"]: s for s in result["schemes"]}
+        if not {"ecmp", "orrery"} <= schemes.keys() or not all(schemes[s]["mean_ms"] for s in ("ecmp", "orrery")):
+            continue
+        ratios = []
+        for scheme in ("ecmp", "orrery"):
+            mean, p99, link, _, per_s = PUBLISHED[scheme]
+            ours = schemes[scheme]
+            ratios += [ours["mean_ms"] / mean, ours["p99_ms"] / p99, ours["max_core_utilisation"] / link, ours["iterations_per_s"] / per_s]
+        used = [r for r in ratios if r > 0]
+        off = math.exp(sum(abs(math.log(r)) for r in used) / len(used))
+        rows.append((off, [name, *(f"{r:.2f}" for r in ratios), f"{off:.2f}"]))
+    return [head, *(row for _, row in sorted(rows, key=lambda pair: pair[0]))]
 
 
 def verdicts():

@@ -124,6 +124,7 @@ class ScenarioReader {
       });
     }
     map.whole("connections", scenario_.scheme_options.connections, 1, 64);
+    map.real("threshold", scenario_.scheme_options.threshold, 0, 1);
     map.whole("path_limit", scenario_.scheme_options.path_limit, 1, 4'096);
     map.whole("subflows", scenario_.scheme_options.subflows, 1, 256);
     map.time("max_hold_us", scenario_.scheme_options.max_hold, kPerUs);

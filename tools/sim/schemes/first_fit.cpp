@@ -46,7 +46,7 @@ Result<Routed> route_first_fit(const Traffic& traffic, const fabric::Graph& grap
       for (const fabric::LinkId link : path)
         fill = std::max(fill, (used[link] + rates[i]) / static_cast<double>(graph.link(link).rate_bps));
       if (best == nullptr || fill < best_fill) best = &path, best_fill = fill;
-      if (fill <= 1.0 + 1e-9) break;
+      if (fill <= options.threshold + 1e-9) break;
     }
     for (const fabric::LinkId link : *best) used[link] += rates[i];
     routed.flows[i].qps = {{{*best}, PathPolicy::kStatic}};

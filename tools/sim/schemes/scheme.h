@@ -41,6 +41,7 @@ struct SchemeOptions {
   uint32_t subflows = 32;    // of a planned scheme at most, taken where whole flows do not divide evenly over links
   Time max_hold = 0;         // by which a planned send can be held back, as agents limit it; 0: without limit
   size_t path_limit = 64;    // equal-cost paths that a moving scheme may use
+  double threshold = 1;      // of kFirstFit: the use of a link up to which it has room
   // What the hashed schemes' connections have, in turn for each pair of addresses, in place of random source ports.
   std::vector<FiveTuple> five_tuples;
 };
