@@ -140,7 +140,8 @@ class ExperimentTest(unittest.TestCase):
                 with open(os.path.join(folder, "results.json"), encoding="utf-8") as source:
                     results = json.load(source)
                 self.assertEqual([s["scheme"] for s in results[kept]["schemes"]], ["ecmp", "orrery"])
-                self.assertIn("<svg", open(os.path.join(folder, "report.html"), encoding="utf-8").read())
+                with open(os.path.join(folder, "report.html"), encoding="utf-8") as source:
+                    self.assertIn("<svg", source.read())
 
 
 if __name__ == "__main__":
