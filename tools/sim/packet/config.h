@@ -64,6 +64,7 @@ struct SwitchModel {
   uint64_t buffer_bytes = 32'000'000;  // shared by the ports of a switch
   uint64_t port_limit_bytes = 0;       // per egress queue; 0: the topology's queue_bytes
   Time forwarding_delay = 0;
+  bool fair_queueing = false;  // connections take turns at a port; else first in, first out
 };
 
 // How senders choose among the paths of a queue pair that has several.

@@ -127,6 +127,7 @@ void Domain::enqueue(uint32_t link, const Packet& packet, uint32_t ingress_link)
     if (packet.telemetry() != 0)
       queued.set_telemetry(std::max<uint8_t>(packet.telemetry(), queue_level(port.queued_bytes) + 1));
     port.data.push(queued);
+    if (!world_.fair.empty()) world_.fair[link].push(queued);
     port.queued_bytes += packet.bytes;
     port.max_queued_bytes = std::max(port.max_queued_bytes, port.queued_bytes);
   } else {
@@ -178,6 +179,11 @@ void Domain::wake(uint32_t link) {
   port.at_host ? wake_host(link, port) : wake_switch(link, port);
 }
 
+Packet Domain::pop_data(uint32_t link, Port& port) {
+  const Packet oldest = port.data.pop();
+  return world_.fair.empty() ? oldest : world_.fair[link].pop();
+}
+
 void Domain::wake_switch(uint32_t link, Port& port) {
   if (port.queued_control_bytes != 0) {
     const Packet packet = port.control.pop();
@@ -185,7 +191,7 @@ void Domain::wake_switch(uint32_t link, Port& port) {
     return transmit(link, port, packet, port.queued_control_bytes != 0 || (!port.data.empty() && !port.data_paused));
   }
   if (port.data.empty() || port.data_paused) return;
-  Packet packet = port.data.pop();
+  Packet packet = pop_data(link, port);
   unbuffer(packet, port);
   if (config_.ecn.at_departure) mark(packet, port);
   transmit(link, port, packet, !port.data.empty());
@@ -286,14 +292,12 @@ void Domain::watch_pause(uint32_t link) {
   Port& port = world_.ports[link];
   if (!port.data_paused || now_ - port.paused_since < config_.pfc.watchdog || port.at_host) return;
   port.discards_data = true;
-  drop_queued(port, port.data);
+  while (!port.data.empty()) drop_queued(pop_data(link, port), port);
 }
 
-void Domain::drop_queued(Port& port, PacketRing& ring) {
-  while (!ring.empty()) {
-    unbuffer(ring.pop(), port);
-    ++port.drops, ++counters_.drops;
-  }
+void Domain::drop_queued(const Packet& packet, Port& port) {
+  unbuffer(packet, port);
+  ++port.drops, ++counters_.drops;
 }
 
 }  // namespace orrery::sim

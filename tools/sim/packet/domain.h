@@ -67,7 +67,8 @@ class alignas(128) Domain {
   void send_pause(uint32_t ingress_link, bool pause);
   void take_pause(uint32_t link, bool pause);
   void watch_pause(uint32_t link);
-  void drop_queued(Port& port, PacketRing& ring);
+  Packet pop_data(uint32_t link, Port& port);
+  void drop_queued(const Packet& packet, Port& port);
   const Transit& transit(const Port& port, uint32_t bytes);
   void learn_transit(Transit& transit, const WireClass& wire, uint32_t bytes);
   void cross(uint32_t to, const Event& event, Time delay);

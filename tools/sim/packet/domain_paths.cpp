@@ -98,7 +98,8 @@ void Domain::fault(uint32_t number) {
   Port& port = world_.ports[change.link];
   port.down = !change.up;
   if (change.up || wire.from_host != kNone) return;
-  for (PacketRing* ring : {&port.data, &port.control}) drop_queued(port, *ring);
+  while (!port.data.empty()) drop_queued(pop_data(change.link, port), port);
+  while (!port.control.empty()) drop_queued(port.control.pop(), port);
 }
 
 void Domain::know_fault(uint32_t number) {

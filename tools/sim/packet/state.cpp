@@ -60,6 +60,7 @@ World::World(const Program& the_program, Wires the_wires, const PacketConfig& th
       wires(std::move(the_wires)),
       domain_of_node(std::move(domains)),
       ports(std::make_unique<Port[]>(wires.wires.size())),
+      fair(config.switches.fair_queueing ? wires.wires.size() : 0),
       buffers(wires.node_count),
       nics(wires.uplink_of.size()),
       senders(program.qps.size()),

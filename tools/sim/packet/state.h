@@ -9,6 +9,7 @@
 
 #include "tools/sim/model/program.h"
 #include "tools/sim/packet/config.h"
+#include "tools/sim/packet/fair_queue.h"
 #include "tools/sim/packet/packet.h"
 #include "tools/sim/packet/wires.h"
 
@@ -181,6 +182,7 @@ struct World {
 
   std::unique_ptr<Port[]> ports;  // by link
   std::vector<WireClass> wire_classes;
+  std::vector<FairQueue> fair;        // by link, or empty; the port's own queue then only counts
   std::vector<SwitchBuffer> buffers;  // by node
   std::vector<Nic> nics;              // by host
   std::vector<QpSender> senders;

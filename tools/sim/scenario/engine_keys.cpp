@@ -112,6 +112,7 @@ void read_engine(const fabric::YamlNode& node, Engine& engine, PacketConfig& pac
     part.flag("cut_through", packet.switches.cut_through);
     part.whole("buffer_bytes", packet.switches.buffer_bytes, 1, kMaxBuffer);
     part.whole("port_limit_bytes", packet.switches.port_limit_bytes, 0, kMaxBuffer);
+    part.flag("fair_queueing", packet.switches.fair_queueing);
     part.time("forwarding_delay_ns", packet.switches.forwarding_delay, kPerNs);
   });
   part(map, "ecn", [&](MapReader& part) { read_ecn(part, packet.ecn); });
