@@ -1,6 +1,7 @@
 // A fake libnccl.so.2 that moves nothing and drives a profiler plug-in as NCCL does (tests/preload/profiled_nccl.h), in
 // the version of the interface that FAKE_NCCL_INTERFACE says. Communicators are made on a thread of its own when they
 // are several or non-blocking, as NCCL does.
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -17,6 +18,7 @@ struct ncclUniqueId {
 struct FakeProfiledComm {
   orrery::probe::ProfiledComm comm;
   std::thread maker;
+  std::atomic<bool> ready = true;
 };
 using ncclComm_t = FakeProfiledComm*;
 
@@ -45,9 +47,11 @@ ProfiledNccl& driver() {
 }
 
 void start_making(ncclComm_t made) {
+  made->ready = false;
   made->maker = std::thread([made] {
     std::lock_guard lock(mutex);
     driver().init(made->comm);
+    made->ready = true;
   });
 }
 
@@ -145,6 +149,10 @@ FAKE_API ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     driver().destroy(comm->comm);
   }
   delete comm;
+  return kSuccess;
+}
+FAKE_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  *error = comm->ready ? kSuccess : kInProgress;
   return kSuccess;
 }
 FAKE_API ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {

@@ -12,6 +12,7 @@ int ncclGetVersion(int*);
 int ncclGetUniqueId(ncclUniqueId*);
 int ncclCommInitRank(ncclComm_t*, int, ncclUniqueId, int);
 int ncclCommInitRankConfig(ncclComm_t*, int, ncclUniqueId, int, void*);
+int ncclCommGetAsyncError(ncclComm_t, int*);
 int ncclCommInitAll(ncclComm_t*, int, const int*);
 int ncclCommSplit(ncclComm_t, int, int, ncclComm_t*, void*);
 int ncclCommDestroy(ncclComm_t);

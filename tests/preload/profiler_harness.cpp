@@ -215,6 +215,7 @@ void api_many(int) {
   int config = 0;
   ncclComm_t late = nullptr;
   ncclCommInitRankConfig(&late, 8, id, 5, &config);
+  for (int state = -1; state != 0;) ncclCommGetAsyncError(late, &state);  // before that it may not be used
   comms.push_back(late);
   ncclComm_t child = nullptr;
   ncclCommSplit(late, 1, 0, &child, nullptr);

@@ -10,7 +10,7 @@ namespace {
 const std::vector<std::vector<std::string>> kPrograms{
     {"/bin/true"},
     {"/bin/false"},
-    {"/bin/ls", "-la", "/usr/lib"},
+    {"/bin/ls", "-lA", "/etc/skel"},
     {"/bin/ls", "/nonexistent"},
     {"/bin/bash", "-c", "x=$(echo a | tr a b); echo $x; echo to-stderr >&2; (exit 7)"},
     {"/bin/bash", "-c", "exec 5</etc/passwd; head -1 <&5; ls -l /proc/self/fd | wc -l; ulimit -n"},

@@ -180,6 +180,12 @@ Expectation parse_expectation(const std::string& line, size_t* nth) {
   return expectation;
 }
 
+bool has(const Counters& seen, const Expectation& expectation) {
+  for (const auto& [name, value] : expectation.counters)
+    if (const auto found = seen.find(name); found == seen.end() || found->second != value) return false;
+  return true;
+}
+
 // Runs the command until it has printed "done", and checks its "expect" lines. The rest of its output is returned.
 std::string check_counts(const std::vector<std::string>& arguments, fakes::FakeAgentOptions options = {}) {
   const std::string socket = scratch_socket_path();
@@ -203,17 +209,20 @@ std::string check_counts(const std::vector<std::string>& arguments, fakes::FakeA
     const Expectation expectation = parse_expectation(line, &nth);
     INFO(line);
     if (nth != 0) continue;
+    // Of the queue pairs that had this number one after another the latest is meant, whose event may be still to come.
+    Counters seen;
     agent.wait_for([&] {
       for (const orrery_event& event : agent.events_of(ORRERY_EVENT_QP_READY))
         if (event.qp.qpn == expectation.qpn) latest[event.qp.qpn] = event;
-      return latest.count(expectation.qpn) != 0 || agent.hang_ups() > 0;
+      if (latest.count(expectation.qpn) == 0) return agent.hang_ups() > 0;
+      const auto& qp = latest[expectation.qpn].qp;
+      seen = counters_of(agent, qp.slot, qp.generation);
+      return has(seen, expectation) || agent.hang_ups() > 0;
     });
     if (latest.count(expectation.qpn) == 0) {
       FAIL_CHECK("this queue pair was never announced");
       continue;
     }
-    const auto& qp = latest[expectation.qpn].qp;
-    const Counters seen = counters_of(agent, qp.slot, qp.generation);
     for (const auto& [name, value] : expectation.counters) {
       INFO(name);
       CHECK(seen.count(name) == 1);
