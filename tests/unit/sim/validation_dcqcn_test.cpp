@@ -13,7 +13,7 @@ namespace {
 constexpr double kRate = 40e9;  // bit/s
 constexpr uint32_t kPayload = 1'000, kHeader = 64;
 constexpr double kKmin = 5e3, kKmax = 200e3, kPmax = 0.01;
-constexpr Time kSettled = 60 * kPerMs, kEnd = 160 * kPerMs;
+constexpr Time kSettled = 60 * kPerMs, kEnd = 120 * kPerMs;
 constexpr uint64_t kChunk = 100'000;
 constexpr Time kProbeEvery = 13 * kPerUs;
 constexpr double kProbeRate = 8e12 * (kPayload + kHeader) / kProbeEvery;

@@ -56,7 +56,11 @@ def main(argv=None):
 
 def _simulate(options, progress):
     programs = Programs(options.build) if options.build else building.prepare(progress, ["orrery-sim"])
-    found = simulate.compare([_read_results(path) for path in options.simulate], programs.program("orrery-sim"), progress.step)
+    documents = []
+    for path in options.simulate:
+        documents.append(_read_results(path))
+        _check_complete(documents[-1], path)
+    found = simulate.compare(documents, programs.program("orrery-sim"), progress.step)
     progress.clear()
     print(simulate.render(found))
     if options.json:
