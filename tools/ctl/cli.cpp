@@ -40,6 +40,7 @@ void set_up(Session& session) {
   add_topology_commands(session);
   add_key_commands(session);
   add_estimate_command(session);
+  add_place_command(session);
   add_simulate_command(session);
   // Last, or every sub-command would repeat it.
   app.footer(

@@ -31,6 +31,7 @@ struct Session {
 
 void add_estimate_command(Session& session);
 void add_key_commands(Session& session);
+void add_place_command(Session& session);
 void add_topology_commands(Session& session);
 void add_topology_import(Session& session, CLI::App& topology);
 void add_topology_plan(Session& session, CLI::App& topology);

@@ -358,6 +358,46 @@ TEST_CASE("estimate names what does not fit") {
   CHECK(call({"estimate", "--model", "llama-7b", "--zero", "4"}).code == kUsage);
 }
 
+TEST_CASE("place shows before and after, and writes a scenario that names the hosts") {
+  const test::ScratchDirectory directory;
+  const std::string file = directory.file("s.yaml"), placed = directory.file("p.yaml");
+  std::ofstream(file)
+      << "topology: {leaf_spine: {leaves: 2, spines: 2, hosts: 8}}\nplacement: {kind: fragmented}\n"
+         "schemes: [ecmp]\njobs:\n  - name: a\n    hosts: 4\n    steps: [{op: all_reduce, bytes: 4000}]\n";
+  const Outcome outcome = call({"place", file, "--emit", placed, "--rankfiles", directory.file("r")});
+  CHECK(outcome.err == "");
+  CHECK(outcome.code == kOk);
+  CHECK(contains(outcome.out, "a    before      4       2          0 B          0 B       23.4 KiB"));
+  CHECK(contains(outcome.out, "     after       4       1          0 B     23.4 KiB            0 B"));
+  CHECK(call({"place", placed, "--json"}).code == kOk);
+  CHECK(json::parse(call({"place", placed, "--json"}).out)["jobs"][0]["before"]["across_leaves"] == 0);
+  std::ifstream ranks(directory.file("r.a.rankfile"));
+  std::string first;
+  std::getline(ranks, first);
+  CHECK(first.starts_with("rank 0=h"));
+}
+
+TEST_CASE("place takes rings and all-to-alls on a topology or a list of hosts, and keeps off occupied ones") {
+  const test::ScratchDirectory directory;
+  const std::string hosts = std::string(ORRERY_FIXTURES) + "/hosts/three-pods.csv";
+  const std::string busy = directory.file("busy");
+  std::ofstream(busy) << "10.0.1.1, 10.0.2.1\n";
+  const json placed = json::parse(call({"place", "--topology", hosts, "--ring", "6x1M", "--all-to-all", "4x1M",
+                                        "--before", "random", "--occupied", busy, "--json"})
+                                      .out);
+  CHECK(placed["jobs"][0]["hosts"].size() == 6);
+  CHECK(placed.dump().find("\"10.0.1.1\"") == std::string::npos);
+  const std::string emitted = directory.file("p.yaml");
+  CHECK(call({"place", "--topology", fixture("leaf-spine-4x4x16.yaml"), "--ring", "6x1M", "--emit", emitted}).code ==
+        kOk);
+  CHECK(call({"place", emitted}).code == kOk);  // finds the topology beside it
+  CHECK(contains(call({"place", "--topology", hosts, "--ring", "6x1M", "--emit", "-"}).err, "topology import"));
+  CHECK(contains(call({"place", "--topology", hosts, "--ring", "40x1M"}).err, "are left of the 18 that are free"));
+  CHECK(contains(call({"place", "--topology", hosts, "--ring", "40"}).err, "such as 64x125M"));
+  CHECK(contains(call({"place", "--topology", hosts}).err, "give a scenario file, or --topology with --ring"));
+  CHECK(contains(call({"place", "--topology", hosts, "--ring", "2x1M", "--occupied", hosts}).err, "no host 'ip'"));
+}
+
 TEST_CASE("checking several files reports the mistakes of each and the worst outcome") {
   const Outcome outcome = call({"topology", "check", fixture("leaf-spine-2x2x4.yaml"), fixture("bad-partition.yaml"),
                                 fixture("bad-links.yaml")});
