@@ -187,7 +187,7 @@ TEST_CASE("a program ends when it exits, or its last thread does, whatever is he
 
 TEST_CASE("holding again and again makes no system call") {
   const std::string out = run_timing({"steady"}, released_after(kMillisecond / 5, kMillisecond));
-    REQUIRE(values_of(out, "syscalls").size() == 1);
+  REQUIRE(values_of(out, "syscalls").size() == 1);
   CHECK(values_of(out, "syscalls").at(0) < 100);  // of 1000 holds: nobody is woken; a lock may give way
 }
 
