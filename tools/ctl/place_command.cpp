@@ -31,6 +31,7 @@ struct PlaceOptions {
   std::string free, occupied;
   std::string before;  // empty: as the scenario says
   uint64_t seed = 1;
+  uint32_t together = 1;
   std::string emit, rankfiles;
   bool json = false;
 };
@@ -229,9 +230,10 @@ Status run_place(Console& console, const PlaceOptions& options) {
   const sim::Placement kind = options.before.empty() ? question.scenario.placement
                                                      : *sim::placement_of(options.before);  // checked by the parser
   const uint64_t seed = options.before.empty() ? question.scenario.placement_seed : options.seed;
-  ORRERY_ASSIGN(const planning::Assignment before, planning::assign_before(graph, question.demands, free, kind, seed));
+  ORRERY_ASSIGN(const planning::Assignment before,
+                planning::assign_before(graph, question.demands, free, kind, seed, options.together));
   const planning::Sites sites(graph);
-  const Placed placed = planning::place(sites, question.demands, free, before);
+  const Placed placed = planning::place(sites, question.demands, free, before, options.together);
   if (!options.emit.empty()) ORRERY_TRY(write_scenario(options, question, graph, placed, console.out));
   if (!options.rankfiles.empty()) ORRERY_TRY(write_rankfiles(options, question, graph, placed, console.out));
   console.out << (options.json ? json_text(json_of(graph, placed)) : text_of(graph, sites, placed, console.colour));
@@ -256,6 +258,11 @@ void add_place_command(Session& session) {
                   "Where jobs without named hosts are before: contiguous, fragmented, random [as the scenario says]")
       ->check(CLI::IsMember({"contiguous", "fragmented", "random"}));
   app->add_option("--seed", options->seed, "Of --before random")->capture_default_str();
+  app->add_option(
+         "--together", options->together,
+         "Consecutive hosts of a job that stay together on consecutive ones of the fabric: the NICs of a server")
+      ->check(CLI::Range(1u, 64u))
+      ->capture_default_str();
   app->add_option("--emit", options->emit, "Scenario to write, with the hosts of its jobs named");
   app->add_option("--rankfiles", options->rankfiles,
                   "Write PREFIX.JOB.hostfile and PREFIX.JOB.rankfile, for mpirun and torchrun")

@@ -218,6 +218,27 @@ TEST_CASE("whatever the jobs, the result is sound, no worse than before, above i
   }
 }
 
+TEST_CASE("the NICs of a server stay together, whatever would be better without") {
+  const fabric::Graph graph = two_tiers(4, 32);
+  // Groups of 8 ranks, 4 apart: one rank of each server of 4.
+  const auto demands = demands_of_text(
+      "  - {name: a, hosts: 32, steps: [{op: all_reduce, bytes: 1000000, group: {size: 4, stride: 4}}]}\n");
+  const auto before = assign_before(graph, demands, all_free(graph), sim::Placement::kRandom, 3, 4);
+  REQUIRE(before);
+  const Placed placed = place(Sites(graph), demands, all_free(graph), *before, 4);
+  for (const Assignment& assignment : {placed.before, placed.after})
+    for (size_t i = 0; i < 32; ++i) CHECK(assignment[0][i] == assignment[0][i / 4 * 4] + i % 4);
+  CHECK(placed.jobs[0].after.cross_leaf < placed.jobs[0].before.cross_leaf);
+  // Four servers in a group, two under each leaf: each of the groups' rings crosses twice.
+  CHECK(placed.jobs[0].after.cross_leaf == Approx(8 * 2 * 1.5e6));
+  CHECK_THAT(assign_before(graph, {ring(6, 1)}, all_free(graph), sim::Placement::kRandom, 3, 4).error().message,
+             Contains("6 hosts do not divide into servers of 4"));
+  // A torn start is told as it is, and mended where that is better.
+  const auto torn = assign_before(graph, demands, all_free(graph), sim::Placement::kRandom, 3);
+  REQUIRE(torn);
+  CHECK(crossing(place(Sites(graph), demands, all_free(graph), *torn, 4).jobs[0].after) == Approx(24e6));
+}
+
 TEST_CASE("a thousand ranks are placed in a moment") {
   const fabric::Graph graph = two_tiers(32, 1024);
   const std::vector<Demand> demands{ring(700, 10), ring(200, 20), all_to_all(100, 1)};

@@ -29,6 +29,9 @@ class Writer {
     add("# {} with tensor {}, pipeline {}, data {}, expert {}; ZeRO {}; {} micro batches of {}\n", t_.model.name,
         t_.tensor, t_.pipeline, t_.data, t_.expert, t_.zero, e_.micro_batches, t_.micro_batch);
     add("# Made by 'orreryctl estimate'. A host is one NIC; what stays within a server is part of the computation.\n");
+    if (t_.nics_per_host > 1 && t_.gpus_per_host > 1)
+      add("# {} hosts are a server: 'orreryctl place --together {}' keeps them so.\n", nics_of_server(),
+          nics_of_server());
     add_topology(hosts);
     add("schemes: [ecmp, orrery]\nseeds: 1\nengine: {{kind: fluid}}\njobs:\n");
     add("  - name: {}\n    hosts: {}\n    ranks_per_host: {}\n    iterations: {}\n    max_steps: {}\n    steps:\n",
@@ -42,6 +45,8 @@ class Writer {
   void add(fmt::format_string<T...> format, T&&... values) {
     fmt::format_to(std::back_inserter(text_), format, std::forward<T>(values)...);
   }
+
+  uint32_t nics_of_server() const { return std::min(t_.gpus_per_host, t_.nics_per_host); }
 
   void add_topology(uint64_t hosts) {
     if (!o_.topology.empty()) {

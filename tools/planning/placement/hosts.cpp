@@ -68,7 +68,11 @@ Result<std::vector<uint32_t>> nics_of_list(const fabric::Graph& graph, const std
 }
 
 Result<Assignment> assign_before(const fabric::Graph& graph, const std::vector<Demand>& demands,
-                                 const std::vector<bool>& free, sim::Placement kind, uint64_t seed) {
+                                 const std::vector<bool>& free, sim::Placement kind, uint64_t seed, uint32_t together) {
+  for (const Demand& demand : demands)
+    if (demand.slots % together != 0)
+      return wrong(
+          fmt::format("job {}: {} hosts do not divide into servers of {}", demand.name, demand.slots, together));
   std::vector<bool> left = free;
   Assignment assignment(demands.size());
   for (size_t job = 0; job < demands.size(); ++job)
@@ -85,8 +89,13 @@ Result<Assignment> assign_before(const fabric::Graph& graph, const std::vector<D
   size_t next = 0;
   for (size_t job = 0; job < demands.size(); ++job) {
     if (!demands[job].host_names.empty()) continue;
-    for (; next < order[0].size() && assignment[job].size() < demands[job].slots; ++next)
-      if (left[order[0][next]]) assignment[job].push_back(order[0][next]);
+    for (; next < order[0].size() && assignment[job].size() < demands[job].slots; ++next) {
+      const uint32_t nic = order[0][next];
+      if (nic % together != 0 || nic + together > all) continue;
+      bool whole = true;
+      for (uint32_t i = 0; i < together; ++i) whole = whole && left[nic + i];
+      for (uint32_t i = 0; whole && i < together; ++i) assignment[job].push_back(nic + i);
+    }
     if (assignment[job].size() < demands[job].slots)
       return Error{ErrorCode::kExhausted,
                    fmt::format("job {} needs {} hosts and {} are left of the {} that are free; free some, or place "

@@ -1,5 +1,7 @@
 #include "tools/planning/placement/place.h"
 
+#include "tools/planning/placement/units.h"
+
 namespace orrery::planning {
 
 Volume volume_of(const Sites& sites, const Demand& demand, const std::vector<uint32_t>& nics) {
@@ -27,19 +29,24 @@ double cost_of(const Sites& sites, const std::vector<Demand>& demands, const Ass
 }
 
 Placed place(const Sites& sites, const std::vector<Demand>& demands, const std::vector<bool>& free,
-             const Assignment& before) {
+             const Assignment& before, uint32_t together) {
   Placed placed{.before = before, .after = before, .jobs = {}};
+  const Units units(sites, demands, free, together);
+  std::vector<Assignment> candidates;
+  if (const auto whole = units.of(before)) candidates.push_back(*whole);
+  if (units.room())
+    for (const bool roomy : {false, true})
+      for (const bool grouped : {false, true})
+        candidates.push_back(pack(units.sites, units.demands, units.free, {grouped, roomy}));
   double best = cost_of(sites, demands, before);
-  std::vector<Assignment> candidates{before};
-  for (const bool roomy : {false, true})
-    for (const bool grouped : {false, true}) candidates.push_back(pack(sites, demands, free, {grouped, roomy}));
   for (Assignment& candidate : candidates) {
-    improve(sites, demands, free, candidate);
-    const double cost = cost_of(sites, demands, candidate);
+    improve(units.sites, units.demands, units.free, candidate);
+    Assignment nics = units.expand(candidate);
+    const double cost = cost_of(sites, demands, nics);
     // Who gains nothing stays where it is.
     if (cost >= best * (1 - 1e-12)) continue;
     best = cost;
-    placed.after = std::move(candidate);
+    placed.after = std::move(nics);
   }
   for (size_t job = 0; job < demands.size(); ++job)
     placed.jobs.push_back({demands[job].name, volume_of(sites, demands[job], before[job]),

@@ -49,13 +49,16 @@ Result<std::vector<uint32_t>> nics_of_list(const fabric::Graph& graph, const std
 Result<uint32_t> nic_of_name(const fabric::Graph& graph, const std::string& name);
 
 // Where jobs run already: where they say, and those that do not say on the free NICs in the order of `kind`. Errors:
-// kInvalidArgument for a host that is named twice or is not free, kExhausted when there are too few.
+// kInvalidArgument for a host that is named twice or is not free, or a job that does not divide into units of
+// `together`; kExhausted when there are too few.
 Result<Assignment> assign_before(const fabric::Graph& graph, const std::vector<Demand>& demands,
-                                 const std::vector<bool>& free, sim::Placement kind, uint64_t seed);
+                                 const std::vector<bool>& free, sim::Placement kind, uint64_t seed,
+                                 uint32_t together = 1);
 
-// `before` uses free NICs only, none twice.
+// `before` uses free NICs only, none twice. `together`: so many slots of a job after each other go on as many NICs
+// after each other, those of one server (units.h).
 Placed place(const Sites& sites, const std::vector<Demand>& demands, const std::vector<bool>& free,
-             const Assignment& before);
+             const Assignment& before, uint32_t together = 1);
 
 Volume volume_of(const Sites& sites, const Demand& demand, const std::vector<uint32_t>& nics);
 // Sum of bytes times cables over all jobs.

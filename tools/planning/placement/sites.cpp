@@ -49,4 +49,15 @@ Sites::Sites(const fabric::Graph& graph) {
   }
 }
 
+Sites Sites::of_every(uint32_t n) const {
+  Sites out = *this;
+  out.leaf_of_.clear();
+  out.host_of_.clear();
+  for (uint32_t nic = 0; nic + n <= nics(); nic += n) {
+    out.leaf_of_.push_back(leaf_of_[nic]);
+    out.host_of_.push_back(host_of_[nic]);
+  }
+  return out;
+}
+
 }  // namespace orrery::planning

@@ -14,6 +14,9 @@ class Sites {
  public:
   explicit Sites(const fabric::Graph& graph);
 
+  // The same with only NICs 0, n, 2n, ... (whole steps), renumbered.
+  Sites of_every(uint32_t n) const;
+
   uint32_t nics() const { return static_cast<uint32_t>(leaf_of_.size()); }
   uint32_t leaves() const { return static_cast<uint32_t>(pod_of_.size()); }
   uint32_t pods() const { return pods_; }
