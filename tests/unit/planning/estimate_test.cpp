@@ -163,7 +163,7 @@ TEST_CASE("the recorded sums are those of the files") {
 TEST_CASE("what crosses NICs is what leaves a host once, shared by its NICs") {
   // 16 ranks on two hosts: each host sends 2 * 15/16 of the array, an eighth by each NIC.
   Training t{.model = preset("llama-7b"), .data = 16};
-  const Communication& gradients = estimate_of(t).communications.at(0);
+  const Communication gradients = estimate_of(t).communications.at(0);
   CHECK(gradients.op == Op::kAllReduce);
   CHECK(gradients.wire_bytes == Approx(2.0 * 15 / 16 * static_cast<double>(gradients.bytes)));
   CHECK(gradients.nic_bytes == Approx(gradients.wire_bytes / 8));
