@@ -10,6 +10,7 @@
 
 #include "tests/fakes/scratch_directory.h"
 #include "tools/sim/cli/command.h"
+#include "tools/sim/cli/progress.h"
 
 namespace orrery::sim {
 namespace {
@@ -98,6 +99,7 @@ TEST_CASE("the fluid engine agrees with the packet engine where nothing queues")
 TEST_CASE("the same seeds give the same result") {
   const auto figures = [](const Outcome& outcome) {
     json document = json::parse(outcome.out);
+    document["ideal"].erase("cpu_s");
     for (json& scheme : document["schemes"])
       for (json& run : scheme["per_seed"]) run.erase("cpu_s");
     return document;
@@ -137,9 +139,66 @@ TEST_CASE("compare puts two results side by side, report makes a page of one") {
   REQUIRE(call({"report", b, "-o", page}).code == kOk);
   const std::string html = content(page);
   CHECK(html.starts_with("<!doctype html>"));
-  for (const char* part : {"Ablation", "<svg", "orrery: mean ", "leaf1:p5 to spine1", "</html>"})
+  for (const char* part : {"Ablation", "<svg", "orrery: mean ", "leaf1:p5 to spine1", "The fabric",
+                           "Link heat over time", "How deep queues are", "busiest: h", "planned paths", "</html>"})
     CHECK(contains(html, part));
   CHECK_FALSE(contains(html, "http"));
+}
+
+TEST_CASE("a result that goes to a file tells what links, queues and NICs did over time") {
+  const test::ScratchDirectory folder;
+  const std::string path = folder.file("a.json"), page = folder.file("a.html");
+  REQUIRE(call(small_run({"--scheme", "ecmp", "-o", path, "--report", page})).code == kOk);
+  const json history = json::parse(content(path))["schemes"][0]["history"];
+  CHECK(history["seed"] == 1);
+  const size_t slices = history["slices"];
+  CHECK(slices > 32);
+  CHECK(slices <= 256);
+  REQUIRE(history["tiers"].size() == 4);
+  CHECK(history["tiers"][0]["name"] == "hosts to leaves");
+  REQUIRE(history["rows"].size() == 16);
+  for (const json& row : history["rows"]) CHECK(row["fullest"].get<std::string>().size() == 2 * slices);
+  REQUIRE(history["nics"].size() == 8);
+  CHECK(history["nics"][0]["bytes"] >= history["nics"][7]["bytes"]);
+  REQUIRE(history["queues"].size() == 2);
+  CHECK(history["queues"][0]["share"].back() == Approx(1));
+  CHECK(content(page).starts_with("<!doctype html>"));
+  REQUIRE(call(small_run({"--scheme", "ecmp", "-o", path, "--no-history"})).code == kOk);
+  CHECK_FALSE(json::parse(content(path))["schemes"][0].contains("history"));
+  CHECK(contains(call({"report", path}).out, "has no history"));
+}
+
+TEST_CASE("an interrupted study goes on where it was, and comes to the same") {
+  const test::ScratchDirectory folder;
+  const std::string path = folder.file("a.json");
+  REQUIRE(call(small_run({"--scheme", "ecmp,orrery", "-o", path})).code == kOk);
+  const auto figures = [&] {
+    json document = json::parse(content(path));
+    document["ideal"].erase("cpu_s");
+    for (json& scheme : document["schemes"])
+      for (json& run : scheme["per_seed"]) run.erase("cpu_s");
+    return document;
+  };
+  const json whole = figures();
+  json part = json::parse(content(path));
+  part["schemes"][1]["per_seed"].erase(1);
+  part["schemes"][0]["per_seed"][1].erase("drops");  // not whole: is run again
+  part["runs_done"] = 3;
+  std::ofstream(path) << part;
+  const Outcome resumed = call(small_run({"--scheme", "ecmp,orrery", "-o", path, "--resume", "--progress"}));
+  CHECK(resumed.code == kOk);
+  CHECK(contains(resumed.err, "run 3 of 5: ecmp, seed 2"));
+  CHECK(contains(resumed.err, "run 5 of 5: orrery, seed 2"));
+  CHECK(lines(resumed.err) == 2);
+  CHECK(figures() == whole);
+  // More seeds only add to it; other jobs, fabrics and models are refused.
+  std::vector<std::string> more = small_run({"--scheme", "ecmp", "-o", path, "--resume", "--progress"});
+  *(std::find(more.begin(), more.end(), "--seeds") + 1) = "3";
+  CHECK(contains(call(more).err, "run 4 of 4: ecmp, seed 3"));
+  const Outcome other = call(small_run({"--pfc", "off", "--scheme", "ecmp", "-o", path, "--resume"}));
+  CHECK(other.code == kUsage);
+  CHECK(contains(other.err, "is the result of another study"));
+  CHECK(contains(call(small_run({"--resume"})).err, "--output"));
 }
 
 TEST_CASE("a page shows what a document claims as text, never as markup") {
@@ -147,8 +206,28 @@ TEST_CASE("a page shows what a document claims as text, never as markup") {
                          {"title", "<script>x</script>"},
                          {"schemes", {{{"scheme", "<b>"}, {"mean_ms", 1.0}, {"per_seed", {{{"times_ms", {1.0}}}}}}}}};
   const std::string html = render_html(document);
-  CHECK_FALSE(contains(html, "<script>"));
+  CHECK_FALSE(contains(html, "<script>x"));
   CHECK_FALSE(contains(html, "<b>"));
+}
+
+TEST_CASE("progress tells how far a run is, how fast, and what is left of it and of all") {
+  std::ostringstream err;
+  double now = 100;
+  ProgressLine progress(err, false, [&] { return now; });
+  Traffic traffic;
+  traffic.jobs = {"a", "b"};
+  traffic.rounds.resize(8);
+  progress.start({.done = 1, .known = 1, .total = 4, .what = "ecmp, seed 2", .data_hops = 2'500'000, .bytes = 1'000},
+                 traffic);
+  CHECK(err.str() == "run 2 of 4: ecmp, seed 2, 2.5 M packet hops of traffic\n");
+  now = 105;
+  progress.pulse({.now = kPerMs, .events = 10, .delivered_bytes = 100});
+  CHECK(lines(err.str()) == 1);  // a line every ten seconds where it is no terminal
+  now = 120;
+  progress.pulse({.now = 3 * kPerMs / 2, .events = 40'000'000, .delivered_bytes = 250});
+  CHECK(contains(
+      err.str(),
+      "\n2/4 ecmp, seed 2: 25 %, iteration 2 of 4; 1.50 ms simulated, 2.0 M events/s; 1:00 left, 3:40 in all\n"));
 }
 
 TEST_CASE("wrong usage is told with the cure and exit code 2") {

@@ -24,10 +24,12 @@ Study study_of(const fabric::Graph& graph, const Traffic& traffic) {
   Study study;
   study.graph = &graph;
   study.traffic = &traffic;
-  study.engine = [](const fabric::Graph& fabric, const Program& program, Scheme, uint64_t seed) -> Result<RunResult> {
+  study.engine = [](const fabric::Graph& fabric, const Program& program,
+                    const EngineRequest& request) -> Result<RunResult> {
     PacketConfig config = plain_config();
-    config.seed = seed;
-    return run_packets(fabric, program, config);
+    config.seed = request.seed;
+    if (request.record) config.recording.slice = 4 * kPerUs;
+    return run_packets(fabric, program, config, request.watch);
   };
   study.schemes = {Scheme::kEcmp, Scheme::kOrreryPaths};
   study.seeds = {1, 2, 3};
@@ -82,6 +84,38 @@ TEST_CASE("what is done and what is to come is told before each run") {
   REQUIRE(run_study(study));
   CHECK(told == std::vector<std::string>{"ideal", "ecmp, seed 1", "ecmp, seed 2", "ecmp, seed 3",
                                          "orrery-paths, seed 1", "orrery-paths, seed 2", "orrery-paths, seed 3"});
+}
+
+TEST_CASE("what an earlier study knows is not run again, and the first seed of a scheme is recorded") {
+  const fabric::Graph graph = leaf_spine(2, 2, 4);
+  const Traffic traffic = ring(graph, 4, 100'000, 1);
+  Study study = study_of(graph, traffic);
+  const StudyResult whole = run_study(study).value();
+  study.known = [&](Scheme scheme, uint64_t seed, bool ideal) -> std::optional<Run> {
+    if (ideal) return whole.ideal;
+    if (scheme == Scheme::kEcmp && seed < 3) return whole.runs[seed - 1];
+    return std::nullopt;
+  };
+  std::vector<std::string> run;
+  std::vector<size_t> steps;
+  study.record = true;
+  study.on_start = [&](const RunStart& start) {
+    CHECK(start.known == 3);
+    run.push_back(start.what);
+  };
+  study.on_run = [&](const Observation& o) { CHECK(o.result.waveforms.empty() == (o.run.seed != 1)); };
+  study.on_step = [&](const StudyResult& result) -> Status {
+    steps.push_back(result.done());
+    return {};
+  };
+  const StudyResult again = run_study(study).value();
+  CHECK(run == std::vector<std::string>{"ecmp, seed 3", "orrery-paths, seed 1", "orrery-paths, seed 2",
+                                        "orrery-paths, seed 3"});
+  CHECK(steps == std::vector<size_t>{1, 2, 3, 4, 5, 6, 7});
+  REQUIRE(again.summaries.size() == whole.summaries.size());
+  for (size_t i = 0; i < whole.summaries.size(); ++i) CHECK(again.summaries[i].mean_ms == whole.summaries[i].mean_ms);
+  study.on_step = [](const StudyResult&) -> Status { return Error{ErrorCode::kSystem, "the disk is full"}; };
+  CHECK(run_study(study).error().message == "the disk is full");
 }
 
 TEST_CASE("an error names the run") {

@@ -20,17 +20,22 @@ void add_report_command(CLI::App& app, Console& console, std::function<int()>& a
 
 using ctl::parse_quantity;
 
+Error cannot_write(const std::string& path);
 Status write_file(const std::string& path, const std::string& text);
 
 // What `run` was asked for.
 struct RunRequest {
   Scenario scenario;
-  std::string title;  // what is simulated, in words
+  std::string title;       // what is simulated, in words
+  std::string model_text;  // what decides a result beside fabric and jobs, to tell whether two are of one study
   bool ideal = true;
   bool json = false;
   bool progress = false;
   std::string output;  // JSON file besides the table; empty: none
+  std::string page;    // HTML file; empty: none
   std::string csv;     // prefix; empty: none
+  bool resume = false;
+  bool history = true;  // in what is written to files
   double memory_gib = 0;
 };
 

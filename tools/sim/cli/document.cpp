@@ -1,5 +1,8 @@
 #include "tools/sim/cli/document.h"
 
+#include "tools/sim/cli/history.h"
+#include "tools/sim/cli/run_record.h"
+
 #include <fmt/format.h>
 
 #include <fstream>
@@ -9,16 +12,40 @@ namespace {
 
 using nlohmann::json;
 
+constexpr size_t kMostNamedNics = 4096;
+
+json switches_of(const fabric::Graph& graph) {
+  json switches = json::array();
+  std::map<fabric::NodeId, size_t> index;
+  for (fabric::NodeId id = 0; id < graph.nodes().size(); ++id) {
+    const fabric::Node& node = graph.node(id);
+    if (node.kind != fabric::NodeKind::kSwitch) continue;
+    index[id] = switches.size();
+    switches.push_back({{"name", node.name}, {"tier", node.tier}, {"hosts", 0}});
+  }
+  const bool named = graph.nics().size() <= kMostNamedNics;
+  for (const uint32_t nic : nics_by_switch(graph)) {
+    json& at = switches[index[graph.link(graph.nics()[nic].uplink).to]];
+    at["hosts"] = at["hosts"].get<size_t>() + 1;
+    if (named) at["nics"].push_back(graph.node(graph.nics()[nic].host).name + ":" + graph.nics()[nic].name);
+  }
+  return switches;
+}
+
 json fabric_of(const fabric::Graph& graph) {
   json links = json::array();
-  size_t switches = 0;
-  for (const fabric::Node& node : graph.nodes()) switches += node.kind == fabric::NodeKind::kSwitch;
   for (const fabric::LinkId link : core_links(graph))
     links.push_back({{"port", graph.link_name(link)},
+                     {"from", graph.node(graph.link(link).from).name},
                      {"to", graph.node(graph.link(link).to).name},
                      {"rate_bps", graph.link(link).rate_bps}});
   const uint64_t nic_rate = graph.nics().empty() ? 0 : graph.link(graph.nics()[0].uplink).rate_bps;
-  return {{"switches", switches}, {"hosts", graph.nics().size()}, {"nic_rate_bps", nic_rate}, {"core_links", links}};
+  json switches = switches_of(graph);
+  return {{"switches", switches.size()},
+          {"hosts", graph.nics().size()},
+          {"nic_rate_bps", nic_rate},
+          {"switch_list", std::move(switches)},
+          {"core_links", std::move(links)}};
 }
 
 json settings_of(const Scenario& scenario) {
@@ -33,23 +60,10 @@ json settings_of(const Scenario& scenario) {
           {"clock_error_ns", static_cast<double>(scenario.clock_error) / static_cast<double>(kPerNs)}};
 }
 
-json run_of(const fabric::Graph& graph, const Run& run) {
-  json bytes = json::array();
-  if (!run.link_bytes.empty())
-    for (const fabric::LinkId link : core_links(graph)) bytes.push_back(run.link_bytes[link]);
-  return {{"seed", run.seed},
-          {"times_ms", run.times_ms},
-          {"job_times_ms", run.job_times_ms},
-          {"end_ms", static_cast<double>(run.end) / static_cast<double>(kPerMs)},
-          {"link_bytes", bytes},
-          {"cpu_s", run.cpu_s},
-          {"hops", run.totals.hops}};
-}
-
 json scheme_of(const fabric::Graph& graph, const StudyResult& result, const Summary& s) {
   json runs = json::array();
   for (const Run& run : result.runs)
-    if (run.scheme == s.scheme) runs.push_back(run_of(graph, run));
+    if (run.scheme == s.scheme) runs.push_back(record_of(graph, run));
   return {{"scheme", std::string(name_of(s.scheme))},
           {"iterations", s.iterations},
           {"unfinished", s.unfinished},
@@ -74,16 +88,25 @@ json scheme_of(const fabric::Graph& graph, const StudyResult& result, const Summ
 
 }  // namespace
 
-json document_of(const RunRequest& request, const fabric::Graph& graph, const StudyResult& result) {
+json document_of(const RunRequest& request, const fabric::Graph& graph, const StudyResult& result,
+                 const DocumentParts& parts) {
   json schemes = json::array();
-  for (const Summary& summary : result.summaries) schemes.push_back(scheme_of(graph, result, summary));
+  for (const Summary& summary : result.summaries) {
+    json& scheme = schemes.emplace_back(scheme_of(graph, result, summary));
+    if (const auto history = parts.histories.find(summary.scheme); history != parts.histories.end())
+      scheme["history"] = history->second;
+  }
   return {{"schema", 1},
           {"title", request.title},
+          {"fingerprint", parts.fingerprint},
+          {"runs_done", result.done()},
+          {"runs_total", result.total},
           {"settings", settings_of(request.scenario)},
           {"fabric", fabric_of(graph)},
           {"ideal_ms", result.ideal_ms() > 0 ? json(result.ideal_ms()) : json()},
           {"ideal_job_times_ms", result.ideal ? json(result.ideal->job_times_ms) : json()},
           {"ideal_per_s", result.ideal ? json(result.ideal->iterations_per_s) : json()},
+          {"ideal", result.ideal ? record_of(graph, *result.ideal) : json()},
           {"schemes", schemes}};
 }
 

@@ -1,11 +1,9 @@
 // The result document: what `run --json` prints, and what `compare` and `report` read.
 //
-// {"schema": 1, "title", "settings": {...}, "fabric": {"switches", "hosts", "links": [{"port", "to", "rate_bps",
-// "core"}]}, "ideal_ms", "schemes": [{"scheme", the figures of Summary, "per_seed": [{"seed", "times_ms",
-// "job_times_ms" (by job), "link_bytes" (core links, in the order of fabric.links), "end_ms", "cpu_s"}]}]}; times are
-// milliseconds, shares are fractions.
+// docs/reference/simulation-result.md has its keys.
 #pragma once
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -13,7 +11,15 @@
 
 namespace orrery::sim {
 
-nlohmann::json document_of(const RunRequest& request, const fabric::Graph& graph, const StudyResult& result);
+// What the study itself does not know.
+struct DocumentParts {
+  std::string fingerprint;                     // of everything that decides what a run comes to
+  std::map<Scheme, nlohmann::json> histories;  // history_of()
+};
+
+// `result` may be of a study that is not finished.
+nlohmann::json document_of(const RunRequest& request, const fabric::Graph& graph, const StudyResult& result,
+                           const DocumentParts& parts);
 
 // Errors: kInvalidArgument names the file and what it lacks.
 Result<nlohmann::json> load_document(const std::string& path);

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tools/sim/cli/command.h"
 #include "tools/sim/fluid/simulation.h"
 #include "tools/sim/packet/simulation.h"
@@ -16,17 +18,26 @@ FluidConfig fluid_config(const PacketConfig& packet) {
   fluid.propagation = packet.propagation;
   fluid.faults = packet.faults;
   fluid.fault_detection = packet.fault_detection;
+  fluid.recording = packet.recording;
   return fluid;
+}
+
+// A few tens of megabytes at most: fewer slices of larger fabrics.
+Recording recording_of(const fabric::Graph& graph) {
+  constexpr size_t kCells = 4'000'000;
+  const size_t slices = kCells / std::max<size_t>(1, graph.links().size());
+  return {.slice = 4 * kPerUs, .most_slices = static_cast<uint32_t>(std::clamp<size_t>(slices, 32, 256) / 2 * 2)};
 }
 
 }  // namespace
 
 EngineRun engine_of(const Scenario& scenario) {
-  return [&scenario](const fabric::Graph& graph, const Program& program, Scheme scheme,
-                     uint64_t seed) -> Result<RunResult> {
-    ORRERY_ASSIGN(const PacketConfig config, packet_config(scenario, graph, scheme, seed));
-    if (scenario.engine == Engine::kFluid) return run_fluid(graph, program, fluid_config(config));
-    return run_packets(graph, program, config);
+  return [&scenario](const fabric::Graph& graph, const Program& program,
+                     const EngineRequest& request) -> Result<RunResult> {
+    ORRERY_ASSIGN(PacketConfig config, packet_config(scenario, graph, request.scheme, request.seed));
+    if (request.record) config.recording = recording_of(graph);
+    if (scenario.engine == Engine::kFluid) return run_fluid(graph, program, fluid_config(config), request.watch);
+    return run_packets(graph, program, config, request.watch);
   };
 }
 

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <vector>
+
+#include "tools/sim/cli/history.h"
 
 namespace orrery::sim {
 namespace {
@@ -13,27 +16,6 @@ using nlohmann::json;
 
 constexpr double kWidth = 900, kLeft = 120, kRight = 80;
 constexpr size_t kColours = 10;
-
-double number(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-
-std::string name_of(const json& scheme) {
-  return escape_html(scheme.value("scheme", "?"));
-}
-
-// Round marks from 0 to at least `top`.
-std::vector<double> ticks(double top) {
-  if (top <= 0) return {0, 1};
-  const double rough = top / 5, magnitude = std::pow(10, std::floor(std::log10(rough)));
-  double step = 10 * magnitude;
-  for (const double m : {5.0, 2.5, 2.0, 1.0})
-    if (m * magnitude >= rough) step = m * magnitude;
-  std::vector<double> marks{0};
-  while (marks.back() < top * (1 - 1e-9)) marks.push_back(marks.back() + step);
-  return marks;
-}
 
 struct Axis {
   std::vector<double> marks;
@@ -58,11 +40,6 @@ std::string ideal_line(const json& document, const Axis& axis, double top, doubl
       "<line class=\"ideal\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"><title>ideal {3:.3f} "
       "ms</title></line>",
       axis.x(ideal), top, bottom, ideal);
-}
-
-std::string frame(double height, const char* label, const std::string& inner) {
-  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>", kWidth, height, label,
-                     inner);
 }
 
 std::vector<double> all_times(const json& scheme) {
@@ -121,6 +98,49 @@ std::string series_class(size_t index) {
   return fmt::format("s{}", index % kColours);
 }
 
+double number(const json& object, const char* key) {
+  if (!object.is_object()) return 0;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::string scheme_name(const json& scheme) {
+  return escape_html(scheme.value("scheme", "?"));
+}
+
+std::vector<double> ticks(double top) {
+  if (!(top > 0)) return {0, 1};
+  const double rough = top / 5, magnitude = std::pow(10, std::floor(std::log10(rough)));
+  double step = 10 * magnitude;
+  for (const double m : {5.0, 2.5, 2.0, 1.0})
+    if (m * magnitude >= rough) step = m * magnitude;
+  std::vector<double> marks{0};
+  while (marks.back() < top * (1 - 1e-9)) marks.push_back(marks.back() + step);
+  return marks;
+}
+
+std::string frame(double width, double height, const std::string& label, const std::string& inner) {
+  return fmt::format("<svg viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"{}\">{}</svg>", width, height, label,
+                     inner);
+}
+
+size_t use_level(double share) {
+  constexpr double kBounds[] = {0.005, 0.125, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95};
+  return static_cast<size_t>(std::upper_bound(std::begin(kBounds), std::end(kBounds), share) - std::begin(kBounds));
+}
+
+std::vector<double> decode_use(const json& object, const char* key) {
+  std::vector<double> use;
+  if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return use;
+  const auto& text = object[key].get_ref<const std::string&>();
+  for (size_t i = 0; i + 1 < text.size(); i += 2) {
+    unsigned level = 0;
+    std::from_chars(text.data() + i, text.data() + i + 2, level, 16);
+    use.push_back(level / kFullUse);
+  }
+  return use;
+}
+
 std::string ablation_bars(const json& document) {
   constexpr double kRow = 34;
   double longest = number(document, "ideal_ms");
@@ -133,19 +153,58 @@ std::string ablation_bars(const json& document) {
   for (const json& scheme : document["schemes"]) {
     const double mean = number(scheme, "mean_ms"), p99 = number(scheme, "p99_ms");
     const std::string series = series_class(index++);
-    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kLeft - 8, y + 19, name_of(scheme));
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kLeft - 8, y + 19, scheme_name(scheme));
     svg += fmt::format("<rect class=\"pale {}\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"8\"/>", series, kLeft,
                        y + 17, axis.x(p99) - kLeft);
     svg += fmt::format(
         "<rect class=\"{0}\" x=\"{1}\" y=\"{2}\" width=\"{3:.1f}\" height=\"13\"><title>{4}: mean {5:.3f} ms, P99 "
         "{6:.3f} "
         "ms</title></rect>",
-        series, kLeft, y + 4, axis.x(mean) - kLeft, name_of(scheme), mean, p99);
+        series, kLeft, y + 4, axis.x(mean) - kLeft, scheme_name(scheme), mean, p99);
     svg += fmt::format("<text class=\"axis\" x=\"{:.1f}\" y=\"{}\">{:.3f}</text>", axis.x(std::max(mean, p99)) + 6,
                        y + 17, mean);
     y += kRow;
   }
-  return frame(bottom + 44, "Iteration time of every scheme", svg + ideal_line(document, axis, 6, bottom));
+  return frame(kWidth, bottom + 44, "Iteration time of every scheme", svg + ideal_line(document, axis, 6, bottom));
+}
+
+std::string ablation_steps(const json& document) {
+  struct Step {
+    const char* scheme;
+    const char* adds;
+  };
+  constexpr Step kSteps[] = {{"ecmp", "hashing: every connection on the path that its port numbers draw"},
+                             {"orrery-paths", "+ planned paths"},
+                             {"orrery", "+ release offsets (stagger, phases between jobs)"},
+                             {"orrery-repath", "+ another path for a burst that finds its own congested"}};
+  std::string rows, adds;
+  double before = 0;
+  for (const Step& step : kSteps) {
+    adds += (adds.empty() ? "" : " ") + std::string(step.adds);  // with what the schemes left out would have added
+    for (const json& scheme : document["schemes"]) {
+      if (scheme.value("scheme", "") != step.scheme) continue;
+      const double mean = number(scheme, "mean_ms");
+      const double change = before > 0 ? 100 * (mean / before - 1) : 0;
+      const std::string shown = before <= 0               ? ""
+                                : std::abs(change) < 0.05 ? "no change"
+                                                          : fmt::format("{:+.1f} %", change);
+      rows += fmt::format(
+          "<tr><th scope=\"row\">{}</th><td class=\"words\">{}</td><td>{:.3f}</td><td "
+          "class=\"{}\">{}</td><td>{:.3f}</td>"
+          "<td>{:.0f}</td></tr>",
+          step.scheme, adds, mean,
+          change < -0.05  ? "good"
+          : change > 0.05 ? "bad"
+                          : "",
+          shown, number(scheme, "p99_ms"), number(scheme, "drops"));
+      before = mean;
+      adds.clear();
+    }
+  }
+  if (rows.empty()) return "";
+  return "<div class=\"scroll\"><table><thead><tr><th>scheme</th><th class=\"words\">what it adds to the row "
+         "above</th><th>mean ms</th><th>change</th><th>P99 ms</th><th>drops</th></tr></thead><tbody>" +
+         rows + "</tbody></table></div>";
 }
 
 std::string iteration_cdf(const json& document) {
@@ -175,9 +234,10 @@ std::string iteration_cdf(const json& document) {
                           y(static_cast<double>(last) / static_cast<double>(times.size())));
     }
     svg += fmt::format("<path class=\"curve {}\" d=\"{}H{:.1f}\"><title>{}</title></path>", series, path,
-                       axis.x(axis.marks.back()), name_of(scheme));
+                       axis.x(axis.marks.back()), scheme_name(scheme));
   }
-  return frame(kBottom + 44, "Distribution of iteration times", svg + ideal_line(document, axis, kTop, kBottom));
+  return frame(kWidth, kBottom + 44, "Distribution of iteration times",
+               svg + ideal_line(document, axis, kTop, kBottom));
 }
 
 std::string link_heat(const json& document) {
@@ -188,7 +248,7 @@ std::string link_heat(const json& document) {
   double y = 4;
   for (const json& scheme : document["schemes"]) {
     const auto loads = first_loads(scheme);
-    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kLeft - 8, y + 15, name_of(scheme));
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", kLeft - 8, y + 15, scheme_name(scheme));
     const size_t every = loads.size() / kMostCells + 1, cells = (loads.size() + every - 1) / every;
     const double width = (kWidth - kLeft - 10) / static_cast<double>(std::max<size_t>(1, cells));
     for (size_t cell = 0; cell < cells; ++cell) {
@@ -206,7 +266,7 @@ std::string link_heat(const json& document) {
     }
     y += kRow;
   }
-  return frame(y + 4, "What each link between switches carried", svg);
+  return frame(kWidth, y + 4, "What each link between switches carried", svg);
 }
 
 }  // namespace orrery::sim

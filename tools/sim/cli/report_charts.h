@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace orrery::sim {
 
@@ -11,11 +12,39 @@ std::string escape_html(std::string_view text);
 // Class of scheme number `index`, which gives it its colour everywhere.
 std::string series_class(size_t index);
 
+// Numbers of a document that may be anything: 0 when there is none.
+double number(const nlohmann::json& object, const char* key);
+// The scheme's name, escaped.
+std::string scheme_name(const nlohmann::json& scheme);
+// Round marks from 0 to at least `top`.
+std::vector<double> ticks(double top);
+// An SVG of that size, which grows with its place.
+std::string frame(double width, double height, const std::string& label, const std::string& inner);
+// "0".."8" of u0..u8: how full a link is, 0 to 1.
+size_t use_level(double share);
+// Levels of use as history.h encodes them, as shares; what is no level counts as 0.
+std::vector<double> decode_use(const nlohmann::json& object, const char* key);
+
 // Mean and P99 of every scheme as bars, the ideal as a dashed line.
 std::string ablation_bars(const nlohmann::json& document);
+// What each part of a plan adds: scheme by scheme from hashing to all of it, in words and figures.
+std::string ablation_steps(const nlohmann::json& document);
 // Share of iterations that took at most so long, a line per scheme.
 std::string iteration_cdf(const nlohmann::json& document);
 // A row per scheme, a cell per link between switches: bytes beside an even share, first seed.
 std::string link_heat(const nlohmann::json& document);
+
+// Those below are of one scheme with a history, else empty.
+
+// Switches in tiers, hosts below, links coloured by use over the run; of large fabrics bundles of links, and every
+// cable as a cell.
+std::string fabric_picture(const nlohmann::json& document, const nlohmann::json& scheme);
+// A row per link (or group of links), a column per slice of time.
+std::string time_heat(const nlohmann::json& scheme);
+// Sending rate of the busiest, the median and the idlest NIC over time, and of one to be chosen.
+std::string nic_waves(const nlohmann::json& document, const nlohmann::json& scheme);
+
+// Share of time that queues were at most so deep, a line per scheme; `ports`: "between switches" or "towards hosts".
+std::string queue_cdf(const nlohmann::json& document, const char* ports);
 
 }  // namespace orrery::sim

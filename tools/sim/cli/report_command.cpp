@@ -6,30 +6,12 @@
 
 #include "tools/sim/cli/document.h"
 #include "tools/sim/cli/report_charts.h"
+#include "tools/sim/cli/report_style.h"
 
 namespace orrery::sim {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kStyle = R"(
-:root { color-scheme: light dark; --page:#f7f7f4; --card:#fff; --ink:#16181d; --quiet:#5d6270; --rule:#e2e2dc;
-  --s0:#d9581f; --s1:#0f9468; --s2:#b88600; --s3:#8a4fc4; --s4:#c2407a; --s5:#6b7d1c; --s6:#3c404b; --s7:#7fb0e6; --s8:#2468c9; --s9:#12397a;
-  --h0:#2f6fb3; --h1:#6a9bd0; --h2:#a4bfdd; --h3:#c3ccd6; --h4:#c9c8c2; --h5:#efc39a; --h6:#ea9a5c; --h7:#da6a34; --h8:#b3341f }
-@media (prefers-color-scheme: dark) { :root { --page:#121418; --card:#1b1e24; --ink:#eceef2; --quiet:#9aa1af; --rule:#2d313a;
-  --s0:#ef7d45; --s1:#35b98c; --s2:#d4a72c; --s3:#b182e8; --s4:#e873a5; --s5:#a9bd4b; --s6:#9aa1af; --s7:#a9cbf2; --s8:#5b9bf0; --s9:#3f6fd0;
-  --h2:#38597d; --h3:#434c58; --h4:#53555a; --h5:#7d5c3d; --h6:#a8643a; --h7:#d4683a; --h8:#f0523a } }
-body { margin:0; background:var(--page); color:var(--ink); font:16px/1.5 system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif }
-main { max-width:1100px; margin:0 auto; padding:36px 24px 60px } h1 { font-size:27px; line-height:1.25; margin:0 0 8px }
-h2 { font-size:19px; margin:0 0 4px } p { margin:0 0 12px; max-width:80ch } .quiet { color:var(--quiet) }
-section { background:var(--card); border:1px solid var(--rule); border-radius:12px; padding:22px; margin-top:18px }
-.scroll { overflow-x:auto } table { border-collapse:collapse; width:100%; font-variant-numeric:tabular-nums; font-size:14.5px }
-th,td { padding:6px 10px; text-align:right; border-bottom:1px solid var(--rule); white-space:nowrap } th:first-child,td:first-child { text-align:left }
-.key { display:flex; flex-wrap:wrap; gap:6px 18px; font-size:14px; margin:6px 0 } .key i { display:inline-block; width:14px; height:14px; border-radius:3px; margin-right:6px; vertical-align:-2px }
-svg { width:100%; height:auto; display:block } svg text { fill:var(--ink); font-size:13px } svg .axis { fill:var(--quiet); font-size:12px }
-.grid { stroke:var(--rule) } .ideal { stroke:var(--quiet); stroke-width:1.5; stroke-dasharray:4 4 } .curve { fill:none !important; stroke-width:2.3 } .pale { opacity:.4 }
-@media print { section { break-inside:avoid } }
-)";
 
 std::string colours() {
   std::string css;
@@ -39,7 +21,10 @@ std::string colours() {
         "background:var(--s{0}) }}\n",
         i);
   for (size_t i = 0; i < 9; ++i)
-    css += fmt::format("svg .h{0} {{ fill:var(--h{0}) }} i.h{0} {{ background:var(--h{0}) }}\n", i);
+    css += fmt::format(
+        "svg .h{0} {{ fill:var(--h{0}) }} i.h{0} {{ background:var(--h{0}) }} svg .u{0} {{ fill:var(--u{0}) }} "
+        "i.u{0} {{ background:var(--u{0}) }} svg .l{0} {{ stroke:var(--u{0}) }}\n",
+        i);
   return css;
 }
 
@@ -64,14 +49,14 @@ std::string figures(const json& document) {
          rows + "</tbody></table></div>";
 }
 
-std::string key(const json& document) {
+std::string key(const json& document, bool ideal = true) {
   std::string items;
   size_t index = 0;
   for (const json& s : document["schemes"])
     items +=
         fmt::format("<span><i class=\"{}\"></i>{}</span>", series_class(index++), escape_html(s.value("scheme", "?")));
-  if (document.value("ideal_ms", json()).is_number())
-    items += fmt::format("<span>dashed: ideal, {:.3f} ms</span>", document["ideal_ms"].get<double>());
+  if (ideal && number(document, "ideal_ms") > 0)
+    items += fmt::format("<span>dashed: ideal, {:.3f} ms</span>", number(document, "ideal_ms"));
   return "<div class=\"key\">" + items + "</div>";
 }
 
@@ -87,33 +72,135 @@ std::string heat_key() {
   return "<div class=\"key\">" + items + "</div>";
 }
 
+std::string use_key() {
+  std::string items;
+  for (const auto& [level, words] : {std::pair{0, "idle"}, {2, "20 %"}, {4, "50 %"}, {6, "80 %"}, {8, "95 % and more"}})
+    items += fmt::format("<span><i class=\"u{}\"></i>{}</span>", level, words);
+  return "<div class=\"key\">" + items + "<span>of the link's rate</span></div>";
+}
+
+// A panel per scheme that has one, and chips that choose among them.
+template <typename Draw>
+std::string panels(const json& document, Draw draw) {
+  std::string chips, inner;
+  for (const json& scheme : document["schemes"]) {
+    const std::string chart = draw(scheme), name = scheme_name(scheme);
+    if (chart.empty()) continue;
+    chips += fmt::format("<button type=\"button\" data-of=\"{0}\">{0}</button>", name);
+    inner += fmt::format("<div data-scheme=\"{0}\"><h3>{0}</h3>{1}</div>", name, chart);
+  }
+  if (inner.empty()) return "";
+  return "<div class=\"pick\">" + chips + "</div><div class=\"panels\">" + inner + "</div>";
+}
+
+// What is compared at first: hashing and the plan, else the first two.
+std::string first_shown(const json& document) {
+  std::vector<std::string> names;
+  bool both = false, ecmp = false;
+  for (const json& scheme : document["schemes"]) {
+    names.push_back(scheme_name(scheme));
+    both |= ecmp && names.back() == "orrery";
+    ecmp |= names.back() == "ecmp";
+  }
+  if (both) return "ecmp orrery";
+  names.resize(std::min<size_t>(2, names.size()));
+  return fmt::format("{}", fmt::join(names, " "));
+}
+
+std::string tiles(const json& document) {
+  const json *ecmp = nullptr, *orrery = nullptr;
+  for (const json& scheme : document["schemes"]) {
+    if (scheme.value("scheme", "") == "ecmp") ecmp = &scheme;
+    if (scheme.value("scheme", "") == "orrery") orrery = &scheme;
+  }
+  if (orrery == nullptr || number(*orrery, "mean_ms") <= 0) return "";
+  const auto tile = [](const std::string& figure, const std::string& words) {
+    return "<div><b>" + figure + "</b><span>" + words + "</span></div>";
+  };
+  std::string text;
+  if (ecmp != nullptr) {
+    text += tile(fmt::format("{:.2f} x", number(*ecmp, "mean_ms") / number(*orrery, "mean_ms")),
+                 "mean iteration of ECMP beside Orrery's");
+    text += tile(fmt::format("{:.2f} x", number(*ecmp, "p99_ms") / std::max(1e-9, number(*orrery, "p99_ms"))),
+                 "the same at P99");
+    text +=
+        tile(fmt::format("{:.0f} / {:.0f}", number(*ecmp, "drops"), number(*orrery, "drops")), "drops, ECMP / Orrery");
+  }
+  if (number(*orrery, "slowdown") > 0)
+    text += tile(fmt::format("{:+.1f} %", 100 * (number(*orrery, "slowdown") - 1)),
+                 "Orrery beside a fabric that never blocks");
+  return "<div class=\"tiles\">" + text + "</div>";
+}
+
+std::string over_time(const json& document) {
+  const std::string heat = panels(document, time_heat);
+  if (heat.empty())
+    return section("Over time",
+                   "This result has no history: it was made without a file (-o, --report) or with --no-history.", "");
+  std::string text =
+      section("Link heat over time",
+              "A row per link between switches, or per switch where there are many: then the fullest of its links. "
+              "Time runs to the "
+              "right; first seed. Dark rows beside pale ones: some links hold everyone up while others idle.",
+              use_key() + heat);
+  const std::string core = queue_cdf(document, "between switches"), edge = queue_cdf(document, "towards hosts");
+  if (!core.empty() || !edge.empty())
+    text += section(
+        "How deep queues are",
+        "Share of all ports and of all time, sampled, in which at most so many bytes waited. The higher a line starts "
+        "and the further left it reaches 100 %, the emptier the queues; first seed.",
+        key(document, false) + "<div class=\"panels\"><div>" + core + "</div><div>" + edge + "</div></div>");
+  return text +
+         section(
+             "What each NIC sends",
+             "Rate of a NIC over time. Busiest and idlest by bytes sent; gaps are computation, or waiting for others.",
+             panels(document, [&](const json& scheme) { return nic_waves(document, scheme); }));
+}
+
+std::string introduction(const json& document, const std::string& title) {
+  const json settings = document.value("settings", json::object());
+  std::string text =
+      fmt::format("Engine {}, PFC {}, DCQCN {}, clock error {:g} ns, {:.0f} connections for ecmp-multi.",
+                  escape_html(settings.value("engine", "packet")), settings.value("pfc", false) ? "on" : "off",
+                  settings.value("dcqcn", false) ? "on" : "off", number(settings, "clock_error_ns"),
+                  number(settings, "connections"));
+  if (number(document, "runs_done") < number(document, "runs_total"))
+    text += fmt::format(" <b>Not finished: {:.0f} of {:.0f} runs.</b>", number(document, "runs_done"),
+                        number(document, "runs_total"));
+  return "<h1>" + title + "</h1><p class=\"quiet\">" + text + "</p>\n" + tiles(document);
+}
+
 }  // namespace
 
 std::string render_html(const json& document) {
   const std::string title = escape_html(document.value("title", "simulation"));
-  const json settings = document.value("settings", json::object());
-  const std::string model =
-      fmt::format("Engine {}, PFC {}, DCQCN {}, clock error {:g} ns, {} connections for ecmp-multi.",
-                  escape_html(settings.value("engine", "packet")), settings.value("pfc", false) ? "on" : "off",
-                  settings.value("dcqcn", false) ? "on" : "off", settings.value("clock_error_ns", 0.0),
-                  settings.value("connections", 0));
+  const std::string fabric = panels(document, [&](const json& scheme) { return fabric_picture(document, scheme); });
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
          "content=\"width=device-width,initial-scale=1\"><title>Orrery: " +
-         title + "</title><style>" + kStyle + colours() + "</style></head><body><main>\n<h1>" + title +
-         "</h1><p class=\"quiet\">" + model + "</p>\n" +
+         title + "</title><style>" + kStyle + colours() + "</style></head><body data-shown=\"" + first_shown(document) +
+         "\"><main>\n" + introduction(document, title) +
          section("Ablation", "The same jobs on the same fabric under every scheme; all iterations of all seeds.",
-                 key(document) + ablation_bars(document)) +
+                 key(document) + ablation_bars(document) + ablation_steps(document)) +
          section("How long an iteration takes",
                  "Share of iterations that took at most so long. Further left is faster; steeper is steadier.",
                  key(document) + iteration_cdf(document)) +
+         (fabric.empty()
+              ? ""
+              : section(
+                    "The fabric",
+                    "Use of every link over the whole run, first seed: each cable as two lines, upwards on the left. "
+                    "Squares are hosts: left what they sent, right what they received. Large fabrics: a line is the "
+                    "mean of a bundle, every link is a cell below.",
+                    use_key() + fabric)) +
+         over_time(document) +
          section("What each link between switches carried",
                  "Bytes beside an even share, with the first seed. A link above 1 holds everyone up; one below was "
-                 "paid for "
-                 "and left idle.",
+                 "paid for and left "
+                 "idle.",
                  heat_key() + link_heat(document)) +
          section("Figures", "x ideal: mean beside that of the same fabric with core links 100 times as fast.",
                  figures(document)) +
-         "</main></body></html>\n";
+         "</main><script data-page>" + kScript + "</script></body></html>\n";
 }
 
 void add_report_command(CLI::App& app, Console& console, std::function<int()>& action) {

@@ -1,13 +1,15 @@
 #include <fmt/format.h>
 
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <ostream>
 
 #include "tools/sim/cli/csv.h"
-#include "tools/sim/cli/document.h"
+#include "tools/sim/cli/history.h"
 #include "tools/sim/cli/progress.h"
 #include "tools/sim/cli/run_options.h"
+#include "tools/sim/cli/study_file.h"
 #include "tools/sim/runner/memory.h"
 
 namespace orrery::sim {
@@ -19,36 +21,89 @@ uint64_t memory_limit(const RunRequest& request) {
   return available != 0 ? available : UINT64_MAX;
 }
 
-Status simulate(const RunRequest& request, const Console& console) {
-  const Scenario& scenario = request.scenario;
-  ORRERY_ASSIGN(const fabric::Graph graph, graph_of(scenario));
-  ORRERY_ASSIGN(const Traffic traffic, traffic_of(scenario, graph, memory_limit(request)));
-  ORRERY_TRY(check_memory(memory_needed(traffic, scenario.schemes, scenario.scheme_options), memory_limit(request)));
-  Study study;
-  study.graph = &graph;
-  study.traffic = &traffic;
-  study.engine = engine_of(scenario);
-  study.schemes = scenario.schemes;
-  study.seeds = scenario.seeds;
-  study.options = scenario.scheme_options;
-  study.ideal = request.ideal;
-  study.clock_errors = [&](uint64_t seed) { return clock_errors(scenario, graph, seed); };
-  ProgressLine progress(console.err, console.terminal);
-  if (request.progress || console.terminal) study.on_start = [&](const RunStart& start) { progress.start(start); };
-  std::optional<CsvFiles> csv;
-  if (!request.csv.empty()) {
-    ORRERY_ASSIGN(csv, CsvFiles::create(request.csv));
-    study.on_run = [&](const Observation& observation) { csv->add(graph, traffic, observation); };
+// One call of `run`: the study, and what is told and written while it goes on.
+class RunCommand {
+ public:
+  RunCommand(const RunRequest& request, const Console& console)
+      : request_(request),
+        console_(console),
+        progress_(console.err, console.terminal),
+        output_(request.output),
+        page_(request.page) {}
+
+  Status run() {
+    const Scenario& scenario = request_.scenario;
+    ORRERY_ASSIGN(graph_, graph_of(scenario));
+    ORRERY_ASSIGN(traffic_, traffic_of(scenario, *graph_, memory_limit(request_)));
+    ORRERY_TRY(
+        check_memory(memory_needed(*traffic_, scenario.schemes, scenario.scheme_options), memory_limit(request_)));
+    ORRERY_TRY(take_up());
+    if (!request_.csv.empty()) {
+      ORRERY_ASSIGN(csv_, CsvFiles::create(request_.csv));
+    }
+    const auto result = run_study(study());
+    progress_.finish();
+    if (!result) return result.error();
+    if (csv_) ORRERY_TRY(csv_->close());
+    const nlohmann::json document = document_of(request_, *graph_, *result, parts_);
+    console_.out << (request_.json ? document.dump(1) + "\n" : render_text(document, console_.colour));
+    return {};
   }
-  const auto result = run_study(study);
-  progress.finish();
-  if (!result) return result.error();
-  if (csv) ORRERY_TRY(csv->close());
-  const nlohmann::json document = document_of(request, graph, *result);
-  if (!request.output.empty()) ORRERY_TRY(write_file(request.output, document.dump(1) + "\n"));
-  console.out << (request.json ? document.dump(1) + "\n" : render_text(document, console.colour));
-  return {};
-}
+
+ private:
+  // Before hours of work: can the files be written, and what is in them already?
+  Status take_up() {
+    parts_.fingerprint = fingerprint_of(request_, *graph_, *traffic_);
+    if (request_.resume) {
+      ORRERY_ASSIGN(known_, KnownRuns::load(request_.output, *graph_, parts_));
+    }
+    for (const std::string& path : {request_.output, request_.page})
+      if (!path.empty() && !std::ofstream(path, std::ios::app)) return cannot_write(path);
+    return {};
+  }
+
+  Study study() {
+    const Scenario& scenario = request_.scenario;
+    Study study;
+    study.graph = &*graph_;
+    study.traffic = &*traffic_;
+    study.engine = engine_of(scenario);
+    study.schemes = scenario.schemes;
+    study.seeds = scenario.seeds;
+    study.options = scenario.scheme_options;
+    study.ideal = request_.ideal;
+    study.clock_errors = [this](uint64_t seed) { return clock_errors(request_.scenario, *graph_, seed); };
+    study.record = request_.history && !(request_.output.empty() && request_.page.empty());
+    study.known = [this](Scheme scheme, uint64_t seed, bool ideal) { return known_.find(scheme, seed, ideal); };
+    if (request_.progress || console_.terminal) {
+      study.on_start = [this](const RunStart& start) { progress_.start(start, *traffic_); };
+      study.on_pulse = [this](const Pulse& pulse) { progress_.pulse(pulse); };
+    }
+    study.on_run = [this](const Observation& o) {
+      if (csv_) csv_->add(*graph_, *traffic_, o);
+      if (!o.result.waveforms.empty()) parts_.histories[o.run.scheme] = history_of(*graph_, o.result, o.run.seed);
+    };
+    study.on_step = [this](const StudyResult& result) { return save(result); };
+    return study;
+  }
+
+  Status save(const StudyResult& result) {
+    const bool last = result.done() == result.total;
+    ORRERY_TRY(output_.save(last, [&] { return document_of(request_, *graph_, result, parts_).dump() + "\n"; }));
+    if (!last) return {};
+    return page_.save(last, [&] { return render_html(document_of(request_, *graph_, result, parts_)); });
+  }
+
+  const RunRequest& request_;
+  const Console& console_;
+  std::optional<fabric::Graph> graph_;
+  std::optional<Traffic> traffic_;
+  std::optional<CsvFiles> csv_;
+  DocumentParts parts_;
+  KnownRuns known_;
+  ProgressLine progress_;
+  Saver output_, page_;
+};
 
 }  // namespace
 
@@ -59,7 +114,7 @@ void add_run_options(CLI::App& app, const Console& console, std::function<int()>
     action = [console, options] {
       const auto request = options->request();
       if (!request) return report(console, request.error());
-      if (const auto done = simulate(*request, console); !done) return report(console, done.error());
+      if (const auto done = RunCommand(*request, console).run(); !done) return report(console, done.error());
       return static_cast<int>(kOk);
     };
   });

@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include "common/base/nearest_name.h"
+#include "controller/fabric/yaml_tree.h"
 #include "tools/ctl/table.h"
 #include "tools/sim/scenario/engine_keys.h"
+#include "tools/sim/workload/input.h"
 
 namespace orrery::sim {
 namespace {
@@ -167,8 +169,18 @@ void RunOptions::add_model(CLI::App& app) {
 
 void RunOptions::add_output(CLI::App& app) {
   const char* group = "Output";
-  app.add_flag("--json", output_.json, "Print JSON for programs, `compare` and `report`")->group(group);
-  app.add_option("--output,-o", output_.output, "Write the JSON to a file besides")->group(group);
+  app.add_flag("--json", output_.json, "Print JSON for programs")->group(group);
+  CLI::Option* output = app.add_option("--output,-o", output_.output,
+                                       "Write the JSON to a file besides, for `compare`, `report` and --resume");
+  output->group(group);
+  app.add_option("--report", output_.page, "Write the page that `report` makes of it")->type_name("FILE")->group(group);
+  app.add_flag_callback(
+         "--no-history", [this] { output_.history = false; },
+         "Leave out what links and queues did over time, which the page shows")
+      ->group(group);
+  app.add_flag("--resume", output_.resume, "Take the runs that an interrupted study left in the --output file")
+      ->needs(output)
+      ->group(group);
   app.add_option("--csv", output_.csv, "Write PREFIX.flows.csv and PREFIX.links.csv, a line per flow or link and run")
       ->type_name("PREFIX")
       ->group(group);
@@ -188,7 +200,13 @@ Result<RunRequest> RunOptions::request() const {
     ORRERY_ASSIGN(request.scenario, from_file());
   }
   request.title = title(request.scenario);
+  ORRERY_ASSIGN(request.model_text, model_text());
   return request;
+}
+
+Result<std::string> RunOptions::model_text() const {
+  if (!file_.empty()) return read_file(file_, fabric::kYamlMaxBytes + 1, "the scenario");
+  return fmt::format("{} {} {} {} {}", pfc_, congestion_control_, telemetry_, clock_error_ns_, propagation_ns_);
 }
 
 Result<Scenario> RunOptions::from_file() const {
@@ -319,10 +337,11 @@ std::string RunOptions::title(const Scenario& scenario) const {
                                  : topology_;
   const JobStep& step = scenario.jobs.front().job.steps.front();
   const auto& job = scenario.jobs.front();
-  return fmt::format("{}: {}{} ({}) of {} over {} ranks, placed {}, {} rounds, {}", fabric,
+  return fmt::format("{}: {}{} ({}) of {} over {} ranks, placed {}, {} round{}, {}", fabric,
                      jobs_ > 1 ? fmt::format("{} jobs of ", jobs_) : "", name_of(step.collective->op),
                      name_of(algorithm_for(*step.collective)), ctl::human_bytes(step.collective->bytes),
-                     job.host_count * job.job.ranks_per_host, name_of(scenario.placement), rounds_, seeds);
+                     job.host_count * job.job.ranks_per_host, name_of(scenario.placement), rounds_,
+                     rounds_ == 1 ? "" : "s", seeds);
 }
 
 }  // namespace orrery::sim

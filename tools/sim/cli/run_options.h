@@ -28,6 +28,7 @@ class RunOptions {
   Result<Scenario> from_options() const;
   Result<Scenario> from_file() const;
   std::string title(const Scenario& scenario) const;
+  Result<std::string> model_text() const;
 
   std::string file_;
   std::string topology_;

@@ -11,7 +11,11 @@ Status write_file(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   if (file) return {};
-  return Error{ErrorCode::kSystem, fmt::format("cannot write {}; check that the folder exists and is writable", path)};
+  return cannot_write(path);
+}
+
+Error cannot_write(const std::string& path) {
+  return {ErrorCode::kSystem, fmt::format("cannot write {}; check that the folder exists and is writable", path)};
 }
 
 }  // namespace orrery::sim

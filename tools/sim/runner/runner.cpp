@@ -25,30 +25,50 @@ uint64_t data_hops(const Program& program) {
   return hops;
 }
 
+uint64_t bytes_of(const Program& program) {
+  uint64_t bytes = 0;
+  for (const Message& message : program.messages) bytes += message.bytes;
+  return bytes;
+}
+
 class StudyRunner {
  public:
-  explicit StudyRunner(const Study& study)
-      : study_(study), total_(study.schemes.size() * study.seeds.size() + (study.ideal ? 1 : 0)) {}
+  explicit StudyRunner(const Study& study) : study_(study) {
+    result_.total = study.schemes.size() * study.seeds.size() + (study.ideal ? 1 : 0);
+  }
 
   Result<StudyResult> run() {
     if (study_.ideal) {
       // Any path will do there.
-      ORRERY_ASSIGN(result_.ideal, run_one(non_blocking(*study_.graph), Scheme::kEcmp, study_.seeds.front(), true));
+      ORRERY_ASSIGN(result_.ideal, run_or_recall(Scheme::kEcmp, study_.seeds.front(), true));
+      if (study_.on_step) ORRERY_TRY(study_.on_step(result_));
     }
     for (const Scheme scheme : study_.schemes) {
       const size_t first = result_.runs.size();
+      result_.summaries.emplace_back();
       for (const uint64_t seed : study_.seeds) {
-        ORRERY_ASSIGN(Run run, run_one(*study_.graph, scheme, seed, false));
+        ORRERY_ASSIGN(Run run, run_or_recall(scheme, seed, false));
         result_.runs.push_back(std::move(run));
+        std::vector<const Run*> runs;
+        for (size_t i = first; i < result_.runs.size(); ++i) runs.push_back(&result_.runs[i]);
+        result_.summaries.back() = summarise(runs, result_.ideal_ms());
+        if (study_.on_step) ORRERY_TRY(study_.on_step(result_));
       }
-      std::vector<const Run*> runs;
-      for (size_t i = first; i < result_.runs.size(); ++i) runs.push_back(&result_.runs[i]);
-      result_.summaries.push_back(summarise(runs, result_.ideal_ms()));
     }
     return std::move(result_);
   }
 
  private:
+  Result<Run> run_or_recall(Scheme scheme, uint64_t seed, bool ideal) {
+    if (study_.known)
+      if (auto run = study_.known(scheme, seed, ideal)) {
+        ++known_;
+        return std::move(*run);
+      }
+    return ideal ? run_one(non_blocking(*study_.graph), scheme, seed, true)
+                 : run_one(*study_.graph, scheme, seed, false);
+  }
+
   Result<Run> run_one(const fabric::Graph& graph, Scheme scheme, uint64_t seed, bool ideal) {
     const std::string what = ideal ? "ideal" : fmt::format("{}, seed {}", name_of(scheme), seed);
     const auto named = [&](const Error& error) { return Error{error.code, what + ": " + error.message}; };
@@ -60,9 +80,11 @@ class StudyRunner {
     if (study_.clock_errors) lowering.clock_error_ps = study_.clock_errors(seed);
     auto program = lower(*study_.traffic, routed->flows, graph, lowering);
     if (!program) return named(program.error());
-    if (study_.on_start) study_.on_start({done_, total_, what, data_hops(*program)});
+    if (study_.on_start)
+      study_.on_start({result_.done(), known_, result_.total, what, data_hops(*program), bytes_of(*program)});
     const double before = cpu_seconds();
-    auto result = study_.engine(graph, *program, scheme, seed);
+    const bool record = study_.record && !ideal && seed == study_.seeds.front();
+    auto result = study_.engine(graph, *program, {scheme, seed, record, {.on_pulse = study_.on_pulse}});
     if (!result) return named(result.error());
     Run run = summarise(graph, *study_.traffic, *result);
     run.scheme = scheme;
@@ -70,14 +92,12 @@ class StudyRunner {
     run.planned_drain = routed->planned_drain;
     run.lower_bound = routed->lower_bound;
     run.cpu_s = cpu_seconds() - before;
-    ++done_;
     if (!ideal && study_.on_run) study_.on_run({run, *program, *routed, *result});
     return run;
   }
 
   const Study& study_;
-  const size_t total_;
-  size_t done_ = 0;
+  size_t known_ = 0;
   StudyResult result_;
 };
 

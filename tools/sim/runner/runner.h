@@ -9,18 +9,36 @@
 #include "common/base/result.h"
 #include "controller/fabric/graph.h"
 #include "tools/sim/model/lowering.h"
+#include "tools/sim/model/watch.h"
 #include "tools/sim/runner/summary.h"
 
 namespace orrery::sim {
 
+struct EngineRequest {
+  Scheme scheme = Scheme::kEcmp;
+  uint64_t seed = 1;
+  bool record = false;  // RunResult::waveforms and queues
+  Watch watch;
+};
 // Runs a program on a fabric as the scheme's NICs would, with the seed's luck.
-using EngineRun = std::function<Result<RunResult>(const fabric::Graph&, const Program&, Scheme, uint64_t seed)>;
+using EngineRun = std::function<Result<RunResult>(const fabric::Graph&, const Program&, const EngineRequest&)>;
 
 struct RunStart {
-  size_t done = 0;  // runs before this one
+  size_t done = 0;   // runs before this one
+  size_t known = 0;  // of those, taken from an earlier study
   size_t total = 0;
   std::string what;        // "ideal", "ecmp, seed 3"
   uint64_t data_hops = 0;  // data packets times links, about; 0: no packets
+  uint64_t bytes = 0;      // of all messages: what Pulse::delivered_bytes comes to
+};
+
+struct StudyResult {
+  std::optional<Run> ideal;        // on the same fabric with core links kIdealFactor times as fast
+  std::vector<Run> runs;           // by scheme, then by seed
+  std::vector<Summary> summaries;  // by scheme, of the runs that there are
+  size_t total = 0;                // runs of the whole study, the ideal among them
+  size_t done() const { return runs.size() + (ideal ? 1 : 0); }
+  double ideal_ms() const;  // its mean; 0: none
 };
 
 struct Observation {
@@ -40,15 +58,13 @@ struct Study {
   bool ideal = true;
   // LoweringOptions::clock_error_ps; not set: clocks are right.
   std::function<std::vector<int64_t>(uint64_t seed)> clock_errors;
-  std::function<void(const RunStart&)> on_start;   // may be empty
-  std::function<void(const Observation&)> on_run;  // may be empty; not for the ideal
-};
-
-struct StudyResult {
-  std::optional<Run> ideal;        // on the same fabric with core links kIdealFactor times as fast
-  std::vector<Run> runs;           // by scheme, then by seed
-  std::vector<Summary> summaries;  // by scheme
-  double ideal_ms() const;         // its mean; 0: none
+  bool record = false;  // the first seed of every scheme
+  // Of an earlier study of the same: what it knows is not run again. May be empty.
+  std::function<std::optional<Run>(Scheme, uint64_t seed, bool ideal)> known;
+  std::function<void(const RunStart&)> on_start;      // may be empty, as all that follow
+  std::function<void(const Pulse&)> on_pulse;         // of the run that started last
+  std::function<void(const Observation&)> on_run;     // not for the ideal
+  std::function<Status(const StudyResult&)> on_step;  // after every run; an error ends the study
 };
 
 inline constexpr uint64_t kIdealFactor = 100;
