@@ -11,10 +11,11 @@ Study study_of(const fabric::Graph& graph, const Traffic& traffic, std::vector<S
   Study study;
   study.graph = &graph;
   study.traffic = &traffic;
-  study.engine = [](const fabric::Graph& fabric, const Program& program, Scheme, uint64_t seed) -> Result<RunResult> {
+  study.engine = [](const fabric::Graph& fabric, const Program& program,
+                    const EngineRequest& request) -> Result<RunResult> {
     PacketConfig config = plain_config();
-    config.seed = seed;
-    return run_packets(fabric, program, config);
+    config.seed = request.seed;
+    return run_packets(fabric, program, config, request.watch);
   };
   study.schemes = std::move(schemes);
   study.seeds = {1};
