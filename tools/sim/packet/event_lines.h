@@ -3,9 +3,10 @@
 // Nearly every event of a network comes a fixed time after the moment that makes it: a packet of some size arrives one
 // serialization and one propagation later, a transmitter is free one serialization later. Events of one such delay are
 // made in the order in which they fall due, so a plain ring holds them in order; the earliest of all is the earliest of
-// a few dozen ring heads, which a winner tree knows. Only what has no fixed delay needs a heap: one for what comes soon
-// (paced sends, transmitters that turn out to be needed again) and one for what comes late, so that thousands of timers
-// do not make the first one deep.
+// a few dozen ring heads, which a winner tree knows. What has no fixed delay but comes soon (paced sends, transmitters
+// that turn out to be needed again) is put in its place in a line of its own, if that is near the line's end. Only the
+// rest needs a heap: one for what comes soon and one for what comes late, so that thousands of timers do not make the
+// first one deep.
 //
 // Order: by time. Who takes events sorts those of one moment by their keys: a key tells apart all events of a moment
 // and depends on nothing but what the event is, so that the order in which events were made, and the number of threads,
@@ -46,7 +47,10 @@ class EventLines {
   // not kept.
   static constexpr Time kEnd = (Time{1} << 56) - 1;
 
-  EventLines() { grow_tree(8); }
+  EventLines() {
+    grow_tree(8);
+    line_for(kNever);  // kSoonLine
+  }
 
   // The line of a delay; a line is made at the first call. kNone when there are too many.
   uint32_t line_for(Time delay, uint32_t source = 0) {
@@ -74,7 +78,20 @@ class EventLines {
     if (l.tail++ == l.head) set_head(line + kHeaps, time);
   }
 
-  void push_soon(Time time, uint64_t key) { push_heap(kSoon, time, key); }
+  void push_soon(Time time, uint64_t key) {
+    Line& l = lines_[kSoonLine];
+    const uint32_t count = l.tail - l.head;
+    if (count >= kSteps && l.slots[(l.tail - kSteps) & l.mask].time > time) return push_heap(kSoon, time, key);
+    if (time >= kEnd) [[unlikely]]
+      return;
+    if (count > l.mask) [[unlikely]]
+      l.grow();
+    uint32_t at = l.tail++;
+    for (; at != l.head && l.slots[(at - 1) & l.mask].time > time; --at)
+      l.slots[at & l.mask] = l.slots[(at - 1) & l.mask];
+    l.slots[at & l.mask] = {time, key, {}};
+    if (at == l.head) set_head(kSoonLine + kHeaps, time);
+  }
   void push_late(Time time, uint64_t key) { push_heap(kLate, time, key); }
 
   bool empty() const { return nodes_[1] == kNothing; }
@@ -105,6 +122,7 @@ class EventLines {
  private:
   static constexpr uint32_t kSourceBits = 8, kSourceMask = (1u << kSourceBits) - 1;
   static constexpr uint32_t kSoon = 0, kLate = 1, kHeaps = 2;
+  static constexpr uint32_t kSoonLine = 0, kSteps = 16;
   static constexpr size_t kMaxLines = kSourceMask - kHeaps;
   static constexpr uint64_t kNothing = ~uint64_t{0};
 
