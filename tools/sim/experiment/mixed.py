@@ -82,7 +82,7 @@ def imported(orreryctl, source, folder):
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise LabError(f"{source} could not be imported", done.stderr.strip())
-    return {"file": target}
+    return {"file": os.path.abspath(target)}
 
 
 def run(simulator, topology, sizes, placement, options):

@@ -90,7 +90,7 @@ void FluidRun::complete(const Successors& successors) {
 }
 
 void FluidRun::step_ready(uint32_t step) {
-  const Time delay = program_.steps[step].delay;
+  const Time delay = delay_of(program_, program_.steps[step], now_);
   if (delay == 0) return finish_step(step);
   events_.push(now_ + delay, static_cast<uint32_t>(2 * program_.messages.size()) + step);
 }

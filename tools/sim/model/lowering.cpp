@@ -23,6 +23,17 @@ Time release_delay(const Task& task, const FlowRoute& route, const LoweringOptio
   return task.delay + static_cast<Time>(offset > 0 ? offset : 0);
 }
 
+void align(const Traffic& traffic, const std::vector<JobPhase>& phases, ProgramBuilder& builder) {
+  std::vector<bool> begun(traffic.jobs.size());
+  for (const Round& round : traffic.rounds) {
+    if (round.job >= phases.size() || phases[round.job].period == 0) continue;
+    const JobPhase& phase = phases[round.job];
+    for (const uint32_t task : round.opening)
+      builder.align(task, {phase.period, phase.phase, begun[round.job] ? phase.max_wait : kNever});
+    begun[round.job] = true;
+  }
+}
+
 }  // namespace
 
 Result<Program> lower(const Traffic& traffic, const std::vector<FlowRoute>& routes, const fabric::Graph& graph,
@@ -61,6 +72,7 @@ Result<Program> lower(const Traffic& traffic, const std::vector<FlowRoute>& rout
       builder.add_send_step(messages[task.transfer].first, release_delay(task, route, options));
     }
   }
+  align(traffic, options.phases, builder);
   // The other parts of a transfer start when its first part does.
   for (uint32_t i = 0; i < traffic.tasks.size(); ++i) {
     if (traffic.tasks[i].transfer == kNone) continue;

@@ -22,10 +22,19 @@ struct FlowRoute {
   uint64_t pace_bps = 0;    // of the whole flow; 0: the NIC's rate
 };
 
+// When the rounds of a job begin: at multiples of `period` after `phase`. Its first waits for that in any case, the
+// others for at most `max_wait`.
+struct JobPhase {
+  Time period = 0;  // 0: as they come
+  Time phase = 0;
+  Time max_wait = 0;
+};
+
 struct LoweringOptions {
   // How wrong the clock of each host is when a release offset is kept, by host; empty: all are right. Only hosts that
   // wait for a time are late or early, and none starts before its data is there.
   std::vector<int64_t> clock_error_ps;
+  std::vector<JobPhase> phases;  // by job; may be empty
 };
 
 // Numbers of tasks stay: program step i is task i. Errors: kInvalidArgument names the flow that has no route, or the

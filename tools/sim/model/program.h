@@ -24,6 +24,15 @@ struct Step {
   Time delay = 0;
   uint32_t message = kNone;  // released when the step is done
   Successors successors;
+  uint32_t alignment = kNone;  // into Program::alignments
+};
+
+// A step that is early waits for the next multiple of `period` after `phase`, for at most `limit`; one that is late by
+// less than half a period does not wait. kNever: it waits in any case.
+struct Alignment {
+  Time period = 1;
+  Time phase = 0;
+  Time limit = kNever;
 };
 
 struct Message {
@@ -60,9 +69,19 @@ struct Program {
   std::vector<uint32_t> qp_messages;  // message indices, grouped by queue pair
   std::vector<Step> steps;
   std::vector<uint32_t> successors;  // step indices
-  std::vector<uint32_t> qp_paths;    // path indices, grouped by queue pair
+  std::vector<Alignment> alignments;
+  std::vector<uint32_t> qp_paths;  // path indices, grouped by queue pair
   std::vector<PathLinks> paths;
   std::vector<uint32_t> reverse_of;  // by path: the way back over the same cables, which ACKs take
 };
+
+// How long `step` takes from `now`, when it has all that it waits for.
+inline Time delay_of(const Program& program, const Step& step, Time now) {
+  if (step.alignment == kNone) return step.delay;
+  const Alignment& to = program.alignments[step.alignment];
+  const Time wait = (to.period - (now + step.delay) % to.period + to.phase % to.period) % to.period;
+  if (to.limit == kNever) return step.delay + wait;
+  return step.delay + (wait > to.period / 2 ? 0 : wait < to.limit ? wait : to.limit);
+}
 
 }  // namespace orrery::sim

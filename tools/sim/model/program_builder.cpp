@@ -57,6 +57,11 @@ uint32_t ProgramBuilder::add_step(uint32_t host, Time delay) {
   return static_cast<uint32_t>(steps_.size() - 1);
 }
 
+void ProgramBuilder::align(uint32_t step, const Alignment& to) {
+  steps_[step].alignment = static_cast<uint32_t>(alignments_.size());
+  alignments_.push_back(to);
+}
+
 void ProgramBuilder::after_step(uint32_t step, uint32_t then) {
   after_step_.push_back({step, then});
 }
@@ -99,6 +104,7 @@ Result<Program> ProgramBuilder::build() {
   const auto delivered = place(after_delivered_, messages_.size(), program);
   const auto acknowledged = place(after_acknowledged_, messages_.size(), program);
   program.steps = steps_;
+  program.alignments = alignments_;
   for (size_t i = 0; i < steps.size(); ++i) program.steps[i].successors = steps[i];
   program.messages = messages_;
   for (size_t i = 0; i < messages_.size(); ++i) {

@@ -28,6 +28,7 @@ class ProgramBuilder {
   // A computation.
   uint32_t add_step(uint32_t host, Time delay);
 
+  void align(uint32_t step, const Alignment& to);
   void after_step(uint32_t step, uint32_t then);
   void after_delivered(uint32_t message, uint32_t then);     // `then` is on the receiver
   void after_acknowledged(uint32_t message, uint32_t then);  // `then` is on the sender
@@ -50,6 +51,7 @@ class ProgramBuilder {
   std::vector<QueuePair> qps_;
   std::vector<Message> messages_;
   std::vector<Step> steps_;
+  std::vector<Alignment> alignments_;
   std::vector<Edge> after_step_, after_delivered_, after_acknowledged_;
 };
 

@@ -255,7 +255,7 @@ void Domain::complete(const Successors& successors) {
 }
 
 void Domain::step_ready(uint32_t step) {
-  const Time delay = world_.program.steps[step].delay;
+  const Time delay = delay_of(world_.program, world_.program.steps[step], now_);
   if (delay == 0) return finish_step(step);
   events_.push_late(now_ + delay, Event::make_key(EventKind::kStep, step));
 }

@@ -78,6 +78,7 @@ class StudyRunner {
     if (!routed) return named(routed.error());
     LoweringOptions lowering;
     if (study_.clock_errors) lowering.clock_error_ps = study_.clock_errors(seed);
+    lowering.phases = routed->phases;
     auto program = lower(*study_.traffic, routed->flows, graph, lowering);
     if (!program) return named(program.error());
     if (study_.on_start)

@@ -3,6 +3,7 @@
 
 #include "controller/planner/planner.h"
 #include "tools/sim/schemes/schemes.h"
+#include "tools/sim/schemes/timeline.h"
 
 namespace orrery::sim {
 namespace {
@@ -40,12 +41,38 @@ Status choose_subflows(planner::Snapshot& snapshot, const Traffic& traffic, uint
   return {};
 }
 
+// A turn is kept only if the period is not too short: what the timeline does not know of (queues) takes time too.
+constexpr uint64_t kPeriodMargin = 100;
+
+// Shifts jobs so that they take turns on shared links, where that helps.
+void take_turns(const Traffic& traffic, const fabric::Graph& graph, const SchemeOptions& options, Routed& routed) {
+  if (traffic.jobs.size() < 2) return;
+  const std::vector<JobTimeline> timelines = timeline_of(traffic, graph, routed.flows);
+  std::vector<planner::PeriodicJob> jobs;
+  for (const JobTimeline& timeline : timelines) {
+    jobs.push_back(timeline.job);
+    jobs.back().period_ns += jobs.back().period_ns / kPeriodMargin;
+  }
+  const planner::PhaseOffsets offsets = planner::phase_offsets(graph, jobs);
+  routed.overlap_before = offsets.overlap_before;
+  routed.overlap_after = offsets.overlap_after;
+  if (offsets.overlap_after >= offsets.overlap_before) return;
+  for (size_t job = 0; job < jobs.size(); ++job) {
+    const planner::PhaseShift& shift = offsets.jobs[job];
+    JobPhase phase{.period = shift.period_ns * kPerNs, .phase = 0, .max_wait = options.max_wait};
+    if (phase.period != 0)
+      phase.phase = (timelines[job].begin % (jobs[job].period_ns * kPerNs) + shift.shift_ns * kPerNs) % phase.period;
+    routed.phases.push_back(phase);
+  }
+}
+
 }  // namespace
 
 Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
                              const SchemeOptions& options) {
   const bool stagger = scheme != Scheme::kOrreryPaths;
   planner::Snapshot snapshot = snapshot_of(traffic, graph, stagger, options.max_hold);
+  const bool turns = scheme == Scheme::kOrreryPhases || scheme == Scheme::kOrreryRepath;
   ORRERY_TRY(choose_subflows(snapshot, traffic, options.subflows));
   ORRERY_ASSIGN(const planner::Plan plan, planner::plan(snapshot));
   Routed routed;
@@ -73,6 +100,7 @@ Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph,
     route.pace_bps = assignment.pace_bps;
     routed.flows.push_back(std::move(route));
   }
+  if (turns) take_turns(traffic, graph, options, routed);
   return routed;
 }
 

@@ -23,6 +23,7 @@ constexpr std::array kNames{Name{Scheme::kEcmp, "ecmp"},
                             Name{Scheme::kFirstFit, "first-fit"},
                             Name{Scheme::kOrreryPaths, "orrery-paths"},
                             Name{Scheme::kOrreryStagger, "orrery"},
+                            Name{Scheme::kOrreryPhases, "orrery-phases"},
                             Name{Scheme::kOrreryRepath, "orrery-repath"}};
 
 }  // namespace

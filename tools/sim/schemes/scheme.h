@@ -24,6 +24,7 @@ enum class Scheme : uint8_t {
   kFirstFit,     // a central scheduler that gives each flow, the largest first, the first path with room (Hedera-like)
   kOrreryPaths,  // planned paths
   kOrreryStagger,  // and release offsets where flows must share a link; all-to-all that starts at once in rounds
+  kOrreryPhases,   // and jobs that share links take turns
   kOrreryRepath    // and another path at the start of a burst that telemetry finds congested
 };
 
@@ -37,11 +38,12 @@ bool reorders(Scheme scheme);
 
 struct SchemeOptions {
   uint64_t seed = 1;
-  uint32_t connections = 4;  // of kEcmpMulti
-  uint32_t subflows = 32;    // of a planned scheme at most, taken where whole flows do not divide evenly over links
-  Time max_hold = 0;         // by which a planned send can be held back, as agents limit it; 0: without limit
-  size_t path_limit = 64;    // equal-cost paths that a moving scheme may use
-  double threshold = 1;      // of kFirstFit: the use of a link up to which it has room
+  uint32_t connections = 4;    // of kEcmpMulti
+  uint32_t subflows = 32;      // of a planned scheme at most, taken where whole flows do not divide evenly over links
+  Time max_hold = 0;           // by which a planned send can be held back, as agents limit it; 0: without limit
+  Time max_wait = 1 * kPerMs;  // by which a round waits for its job's turn at most, when jobs take turns
+  size_t path_limit = 64;      // equal-cost paths that a moving scheme may use
+  double threshold = 1;        // of kFirstFit: the use of a link up to which it has room
   // What the hashed schemes' connections have, in turn for each pair of addresses, in place of random source ports.
   std::vector<FiveTuple> five_tuples;
 };
@@ -51,6 +53,10 @@ struct Routed {
   // Of the planned schemes: times to drain the busiest link, and what no assignment can go below. 0 for the others.
   Time planned_drain = 0;
   Time lower_bound = 0;
+  std::vector<JobPhase> phases;  // by job, or empty
+  // planner::PhaseOffsets: of the bytes on links that several jobs use, the part that meets a full link.
+  double overlap_before = 0;
+  double overlap_after = 0;
 };
 
 // Errors: kUnavailable names a flow without a usable path; what the planner says.
