@@ -175,7 +175,7 @@ std::string ablation_steps(const json& document) {
   };
   constexpr Step kSteps[] = {{"ecmp", "hashing: every connection on the path that its port numbers draw"},
                              {"orrery-paths", "+ planned paths"},
-                             {"orrery", "+ release offsets (stagger, phases between jobs)"},
+                             {"orrery", "+ release offsets where flows share a link, all-to-all in rounds"},
                              {"orrery-phases", "+ jobs that share links take turns"},
                              {"orrery-repath", "+ another path for a burst that finds its own congested"}};
   std::string rows, adds;
