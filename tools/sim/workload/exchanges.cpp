@@ -14,14 +14,14 @@ struct HalvingDoubling {
   uint32_t channel;
   uint32_t power;  // ranks below it take part, the others have a partner who does
   uint32_t levels;
-  std::vector<Event> last;  // by rank: after all that has arrived
+  std::vector<Awaited> last;  // by rank: after all that has arrived
 
   // Each rank below `power` exchanges with rank ^ distance. `sends_own`: the block that holds its own part (doubling),
   // else the partner's (halving).
   void step(uint32_t distance, bool sends_own) {
     const uint64_t bytes = weaver.channel_bytes(channel);
     const auto round = static_cast<uint32_t>(std::bit_width(distance) - 1);
-    std::vector<Event> next(weaver.ranks());
+    std::vector<Awaited> next(weaver.ranks());
     for (uint32_t rank = 0; rank < power; ++rank) {
       const uint32_t partner = rank ^ distance, block = (sends_own ? rank : partner) & ~(distance - 1);
       const Sent sent =
@@ -32,9 +32,9 @@ struct HalvingDoubling {
     for (uint32_t rank = 0; rank < power; ++rank) last[rank] = with(rank, next[rank]);
   }
   // What a rank sends is made of all that has come so far, not of the last part alone.
-  Event with(uint32_t rank, const Event& arrived) {
-    if (last[rank].kind == Event::Kind::kNothing) return arrived;
-    const Event both[] = {last[rank], arrived};
+  Awaited with(uint32_t rank, const Awaited& arrived) {
+    if (last[rank].kind == Awaited::Kind::kNothing) return arrived;
+    const Awaited both[] = {last[rank], arrived};
     return weaver.join(rank, both);
   }
   void fold() {
@@ -70,12 +70,12 @@ struct Rounds {
   std::function<uint64_t(uint32_t from, uint32_t to)> bytes;
 
   void run(const std::vector<std::vector<uint32_t>>& groups, uint32_t first_phase,
-           std::vector<std::vector<Event>>& last) {
+           std::vector<std::vector<Awaited>>& last) {
     const uint32_t width = std::max(1u, weaver.options().round_width);
     const auto members = static_cast<uint32_t>(groups[0].size());
     weaver.at_once(width > 1 && weaver.collective().split_phases);
     for (uint32_t first = 1; first < members; first += width) {
-      std::vector<std::vector<Event>> events(weaver.ranks());
+      std::vector<std::vector<Awaited>> events(weaver.ranks());
       for (uint32_t round = first; round < std::min(first + width, members); ++round)
         for (const auto& group : groups)
           for (uint32_t i = 0; i < members; ++i) {
@@ -94,9 +94,9 @@ struct Rounds {
   }
 };
 
-void finish_all(Weaver& weaver, const std::vector<std::vector<Event>>& last) {
+void finish_all(Weaver& weaver, const std::vector<std::vector<Awaited>>& last) {
   for (uint32_t rank = 0; rank < weaver.ranks(); ++rank)
-    for (const Event& event : last[rank]) weaver.finish(rank, event);
+    for (const Awaited& event : last[rank]) weaver.finish(rank, event);
 }
 
 std::vector<std::vector<uint32_t>> ranks_by_host(const Weaver& weaver) {
@@ -124,7 +124,7 @@ void weave_halving_doubling(Weaver& weaver) {
   const uint32_t power = std::bit_floor(weaver.ranks()), levels = log2_up(power);
   const Op op = weaver.collective().op;
   for (uint32_t channel = 0; channel < weaver.options().channels; ++channel) {
-    HalvingDoubling parts{weaver, channel, power, levels, std::vector<Event>(weaver.ranks())};
+    HalvingDoubling parts{weaver, channel, power, levels, std::vector<Awaited>(weaver.ranks())};
     parts.fold();
     if (op != Op::kAllGather)
       for (uint32_t distance = power / 2; distance > 0; distance /= 2) parts.step(distance, false);
@@ -139,10 +139,10 @@ void weave_pat(Weaver& weaver) {
   const uint32_t n = weaver.ranks(), levels = log2_up(n);
   const bool scatter = weaver.collective().op == Op::kReduceScatter;
   for (uint32_t channel = 0; channel < weaver.options().channels; ++channel) {
-    std::vector<std::vector<Event>> arrived(n);
+    std::vector<std::vector<Awaited>> arrived(n);
     for (uint32_t i = 0; i < levels; ++i) {
       const uint32_t level = scatter ? i : levels - 1 - i, distance = 1u << level;
-      std::vector<Event> next(n);
+      std::vector<Awaited> next(n);
       for (uint32_t rank = 0; rank < n; ++rank) {
         const uint32_t to = (rank + (scatter ? n - distance : distance)) % n;
         const uint64_t bytes = pat_bytes(weaver.channel_bytes(channel), n, rank, distance, scatter);
@@ -153,7 +153,7 @@ void weave_pat(Weaver& weaver) {
       for (uint32_t rank = 0; rank < n; ++rank) arrived[rank].push_back(next[rank]);
     }
     for (uint32_t rank = 0; rank < n; ++rank)
-      for (const Event& event : arrived[rank]) weaver.finish(rank, event);
+      for (const Awaited& event : arrived[rank]) weaver.finish(rank, event);
   }
 }
 
@@ -161,7 +161,7 @@ void weave_pairwise(Weaver& weaver) {
   std::vector<std::vector<uint32_t>> all(1);
   for (uint32_t rank = 0; rank < weaver.ranks(); ++rank) all[0].push_back(rank);
   for (uint32_t channel = 0; channel < weaver.options().channels; ++channel) {
-    std::vector<std::vector<Event>> last(weaver.ranks());
+    std::vector<std::vector<Awaited>> last(weaver.ranks());
     Rounds{weaver, channel,
            [&](uint32_t, uint32_t to) { return part_of(weaver.channel_bytes(channel), weaver.ranks(), to); }}
         .run(all, 0, last);
@@ -180,7 +180,7 @@ void weave_hierarchical(Weaver& weaver) {
     std::vector<uint64_t> for_rail(rails.size());
     for (size_t i = 0; i < rails.size(); ++i)
       for (const uint32_t rank : rails[i]) for_rail[i] += part_of(bytes, weaver.ranks(), rank);
-    std::vector<std::vector<Event>> last(weaver.ranks());
+    std::vector<std::vector<Awaited>> last(weaver.ranks());
     Rounds{weaver, channel, [&](uint32_t, uint32_t to) { return for_rail[rail_of[to]]; }}.run(hosts, 0, last);
     const auto inside = static_cast<uint32_t>((rails.size() - 1 + width - 1) / width);
     Rounds{weaver, channel, [&](uint32_t, uint32_t to) { return part_of(bytes, weaver.ranks(), to) * rails.size(); }}

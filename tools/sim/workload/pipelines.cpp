@@ -33,7 +33,7 @@ void weave_chain(Weaver& weaver, const std::vector<uint32_t>& chain) {
     const uint64_t bytes = weaver.channel_bytes(channel);
     const uint32_t chunks = chunk_count(bytes, weaver.options());
     for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-      Event arrived;
+      Awaited arrived;
       for (size_t i = 0; i + 1 < chain.size(); ++i) {
         const Sent sent = weaver.send(chain[i], chain[i + 1], part_of(bytes, chunks, chunk), channel, 0, {arrived});
         arrived = sent.arrived;
@@ -91,7 +91,7 @@ Tree make_tree(const Weaver& weaver, bool shift) {
 }
 
 void weave_tree_chunk(Weaver& weaver, const Tree& tree, uint64_t bytes, uint32_t channel, bool last) {
-  std::vector<std::vector<Event>> gathered(weaver.ranks());
+  std::vector<std::vector<Awaited>> gathered(weaver.ranks());
   for (const uint32_t rank : tree.upwards) {
     if (tree.parent[rank] == kNone) continue;
     const Sent sent = weaver.send(rank, tree.parent[rank], bytes, channel, 0, gathered[rank]);
@@ -105,7 +105,7 @@ void weave_tree_chunk(Weaver& weaver, const Tree& tree, uint64_t bytes, uint32_t
       if (last) weaver.finish(*rank, sent.released);
     }
     if (last)
-      for (const Event& event : gathered[*rank]) weaver.finish(*rank, event);
+      for (const Awaited& event : gathered[*rank]) weaver.finish(*rank, event);
   }
 }
 

@@ -36,27 +36,27 @@ uint64_t Weaver::channel_bytes(uint32_t channel) const {
   return part_of(collective_.bytes, std::max(1u, options().channels), channel);
 }
 
-void Weaver::wait_for(const Event& event, uint32_t task) {
+void Weaver::wait_for(const Awaited& event, uint32_t task) {
   switch (event.kind) {
-    case Event::Kind::kNothing:
+    case Awaited::Kind::kNothing:
       return;
-    case Event::Kind::kTask:
+    case Awaited::Kind::kTask:
       return traffic_.after_task.push_back({event.index, task});
-    case Event::Kind::kDelivered:
+    case Awaited::Kind::kDelivered:
       return traffic_.after_delivered.push_back({event.index, task});
-    case Event::Kind::kAcknowledged:
+    case Awaited::Kind::kAcknowledged:
       return traffic_.after_acknowledged.push_back({event.index, task});
   }
 }
 
 // What is first on a connection also waits until the rank is ready; the rest comes behind it.
-void Weaver::wait_for_all(std::span<const Event> events, uint32_t rank, uint32_t task, bool first) {
+void Weaver::wait_for_all(std::span<const Awaited> events, uint32_t rank, uint32_t task, bool first) {
   if (first) traffic_.after_task.push_back({ready_[rank], task});
-  for (const Event& event : events) wait_for(event, task);
+  for (const Awaited& event : events) wait_for(event, task);
 }
 
 Sent Weaver::send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, uint32_t round,
-                  std::span<const Event> waits) {
+                  std::span<const Awaited> waits) {
   if (host(src) == host(dst)) return send_inside(src, bytes, channel, waits);
   const uint32_t phase = collective_.first_phase + (collective_.split_phases ? round : 0);
   const auto [found, added] = communicator_.flows_.try_emplace({src, dst, channel, phase}, 0);
@@ -70,10 +70,10 @@ Sent Weaver::send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, 
   const uint32_t transfer = traffic_.add_transfer(found->second, bytes);
   const bool opens = opened_.insert(found->second).second;
   wait_for_all(waits, src, traffic_.add_send(transfer, options().step_delay, opens), opens);
-  return {{Event::Kind::kDelivered, transfer}, {Event::Kind::kAcknowledged, transfer}};
+  return {{Awaited::Kind::kDelivered, transfer}, {Awaited::Kind::kAcknowledged, transfer}};
 }
 
-Sent Weaver::send_inside(uint32_t src, uint64_t bytes, uint32_t channel, std::span<const Event> waits) {
+Sent Weaver::send_inside(uint32_t src, uint64_t bytes, uint32_t channel, std::span<const Awaited> waits) {
   const double transmission = options().nvlink_bps > 0 ? static_cast<double>(bytes) * 8e12 / options().nvlink_bps : 0;
   const Time duration = options().step_delay + options().nvlink_latency + static_cast<Time>(transmission);
   const uint32_t task = traffic_.add_computation(host(src), duration);
@@ -81,17 +81,17 @@ Sent Weaver::send_inside(uint32_t src, uint64_t bytes, uint32_t channel, std::sp
   wait_for_all(waits, src, task, first);
   if (!first) traffic_.after_task.push_back({last->second, task});
   last->second = task;
-  return {{Event::Kind::kTask, task}, {Event::Kind::kTask, task}};
+  return {{Awaited::Kind::kTask, task}, {Awaited::Kind::kTask, task}};
 }
 
-Event Weaver::join(uint32_t rank, std::span<const Event> events) {
+Awaited Weaver::join(uint32_t rank, std::span<const Awaited> events) {
   if (events.size() == 1) return events[0];
   const uint32_t task = traffic_.add_computation(host(rank), 0);
   wait_for_all(events, rank, task, false);
-  return {Event::Kind::kTask, task};
+  return {Awaited::Kind::kTask, task};
 }
 
-void Weaver::finish(uint32_t rank, const Event& event) {
+void Weaver::finish(uint32_t rank, const Awaited& event) {
   wait_for(event, done_[rank]);
 }
 

@@ -17,15 +17,15 @@ uint64_t part_of(uint64_t bytes, uint32_t parts, uint32_t index);
 uint64_t parts_of(uint64_t bytes, uint32_t parts, uint32_t first, uint32_t count);
 
 // What a task on a rank's host can wait for.
-struct Event {
+struct Awaited {
   enum class Kind : uint8_t { kNothing, kTask, kDelivered, kAcknowledged };
   Kind kind = Kind::kNothing;
   uint32_t index = kNone;
 };
 
 struct Sent {
-  Event arrived;   // for the receiving rank
-  Event released;  // for the sending rank: its buffer is free again
+  Awaited arrived;   // for the receiving rank
+  Awaited released;  // for the sending rank: its buffer is free again
 };
 
 // One collective being put into a Traffic.
@@ -40,24 +40,25 @@ class Weaver {
   uint64_t channel_bytes(uint32_t channel) const;
 
   // `round` gives the phase. Not before the rank is ready, nor before what it sent on the same connection.
-  Sent send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, uint32_t round, std::span<const Event> waits);
   Sent send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, uint32_t round,
-            std::initializer_list<Event> waits) {
-    return send(src, dst, bytes, channel, round, std::span<const Event>(waits.begin(), waits.size()));
+            std::span<const Awaited> waits);
+  Sent send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, uint32_t round,
+            std::initializer_list<Awaited> waits) {
+    return send(src, dst, bytes, channel, round, std::span<const Awaited>(waits.begin(), waits.size()));
   }
   // What is sent from now on starts with all of its phase, so that a planner may give each its round.
   void at_once(bool at_once) { exchange_ = at_once; }
   // One event for several.
-  Event join(uint32_t rank, std::span<const Event> events);
+  Awaited join(uint32_t rank, std::span<const Awaited> events);
   // The collective is not over for the rank before this.
-  void finish(uint32_t rank, const Event& event);
+  void finish(uint32_t rank, const Awaited& event);
   // The task of each rank that ends it.
   std::vector<uint32_t> done();
 
  private:
-  void wait_for(const Event& event, uint32_t task);
-  void wait_for_all(std::span<const Event> events, uint32_t rank, uint32_t task, bool first);
-  Sent send_inside(uint32_t src, uint64_t bytes, uint32_t channel, std::span<const Event> waits);
+  void wait_for(const Awaited& event, uint32_t task);
+  void wait_for_all(std::span<const Awaited> events, uint32_t rank, uint32_t task, bool first);
+  Sent send_inside(uint32_t src, uint64_t bytes, uint32_t channel, std::span<const Awaited> waits);
 
   Communicator& communicator_;
   Traffic& traffic_;
