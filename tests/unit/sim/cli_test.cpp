@@ -11,6 +11,7 @@
 #include "tests/fakes/scratch_directory.h"
 #include "tools/sim/cli/command.h"
 #include "tools/sim/cli/progress.h"
+#include "tools/sim/cli/report_charts.h"
 
 namespace orrery::sim {
 namespace {
@@ -230,6 +231,13 @@ TEST_CASE("progress tells how far a run is, how fast, and what is left of it and
       "\n2/4 ecmp, seed 2: 25 %, iteration 2 of 4; 1.50 ms simulated, 2.0 M events/s; 1:00 left, 3:40 in all\n"));
 }
 
+TEST_CASE("every scheme has a colour of its own, and each planned one its part in the ablation") {
+  CHECK(series_class(all_schemes().size() - 1) != series_class(0));
+  const std::string steps = ablation_steps(json::parse(call(small_run({"--json"})).out));
+  for (const Scheme scheme : all_schemes())
+    if (name_of(scheme).starts_with("orrery")) CHECK(contains(steps, ">" + std::string(name_of(scheme)) + "<"));
+}
+
 TEST_CASE("wrong usage is told with the cure and exit code 2") {
   struct Case {
     std::vector<std::string> words;
@@ -273,7 +281,9 @@ TEST_CASE("files that are not there or not results are named") {
   const std::string path = folder.file("x.json");
   CHECK(contains(call({"compare", path, path}).err, "cannot read " + path));
   for (const char* text :
-       {"", "{", "[]", "{}", "{\"schema\": 2, \"schemes\": []}", "{\"schema\": 1, \"schemes\": 3}"}) {
+       {"", "{", "[]", "{}", "{\"schema\": 2, \"schemes\": []}", "{\"schema\": 1, \"schemes\": 3}",
+        "{\"schema\": 1, \"schemes\": [3]}", "{\"schema\": 1, \"schemes\": [{\"scheme\": 3}]}",
+        "{\"schema\": 1, \"title\": 5, \"schemes\": []}", "{\"schema\": 1, \"fabric\": 5, \"schemes\": []}"}) {
     std::ofstream(path) << text;
     const Outcome outcome = call({"report", path});
     CHECK(outcome.code == kUsage);

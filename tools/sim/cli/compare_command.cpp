@@ -86,7 +86,9 @@ int compare_files(Console& console, const std::string& a, const std::string& b, 
   if (!first) return report(console, first.error());
   const auto second = load_document(b);
   if (!second) return report(console, second.error());
-  const json comparison = compare(*first, *second);
+  json comparison;
+  if (const auto read = reading(a + " or " + b, [&] { comparison = compare(*first, *second); }); !read)
+    return report(console, read.error());
   console.out << (as_json ? comparison.dump(1) + "\n" : compare_text(comparison, console.colour));
   return kOk;
 }

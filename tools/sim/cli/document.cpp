@@ -125,4 +125,16 @@ Result<json> load_document(const std::string& path) {
   return document;
 }
 
+Status reading(const std::string& path, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const json::exception& wrong) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} is damaged, or no result of a simulation ({}); give what `orrery-sim run --json` printed", path,
+                    wrong.what())};
+  }
+  return {};
+}
+
 }  // namespace orrery::sim

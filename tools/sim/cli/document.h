@@ -3,6 +3,7 @@
 // docs/reference/simulation-result.md has its keys.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,5 +24,8 @@ nlohmann::json document_of(const RunRequest& request, const fabric::Graph& graph
 
 // Errors: kInvalidArgument names the file and what it lacks.
 Result<nlohmann::json> load_document(const std::string& path);
+// Does what reads the document of `path`. Errors: kInvalidArgument, when something in it is not of the type it should
+// be.
+Status reading(const std::string& path, const std::function<void()>& read);
 
 }  // namespace orrery::sim

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kWidth = 900, kLeft = 120, kRight = 80;
-constexpr size_t kColours = 10;
+constexpr size_t kColours = 11;
 
 struct Axis {
   std::vector<double> marks;

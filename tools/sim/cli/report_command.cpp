@@ -15,7 +15,7 @@ using nlohmann::json;
 
 std::string colours() {
   std::string css;
-  for (size_t i = 0; i < 10; ++i)
+  for (size_t i = 0; i < 11; ++i)
     css += fmt::format(
         "svg .s{0} {{ fill:var(--s{0}); stroke:none }} svg .curve.s{0} {{ stroke:var(--s{0}) }} i.s{0} {{ "
         "background:var(--s{0}) }}\n",
@@ -215,7 +215,9 @@ void add_report_command(CLI::App& app, Console& console, std::function<int()>& a
     action = [&console, options] {
       const auto document = load_document(options->result);
       if (!document) return report(console, document.error());
-      const std::string page = render_html(*document);
+      std::string page;
+      if (const auto read = reading(options->result, [&] { page = render_html(*document); }); !read)
+        return report(console, read.error());
       if (options->output.empty())
         console.out << page;
       else if (const auto written = write_file(options->output, page); !written)

@@ -5,11 +5,11 @@ namespace orrery::sim {
 
 inline constexpr const char* kStyle = R"(
 :root { color-scheme: light dark; --page:#f7f7f4; --card:#fff; --ink:#16181d; --quiet:#5d6270; --rule:#e2e2dc; --good:#0b7a52; --bad:#b3341f;
-  --s0:#d9581f; --s1:#0f9468; --s2:#b88600; --s3:#8a4fc4; --s4:#c2407a; --s5:#6b7d1c; --s6:#3c404b; --s7:#7fb0e6; --s8:#2468c9; --s9:#12397a;
+  --s0:#d9581f; --s1:#0f9468; --s2:#b88600; --s3:#8a4fc4; --s4:#c2407a; --s5:#6b7d1c; --s6:#3c404b; --s7:#7fb0e6; --s8:#2468c9; --s9:#0d8f9e; --s10:#12397a;
   --h0:#2f6fb3; --h1:#6a9bd0; --h2:#a4bfdd; --h3:#c3ccd6; --h4:#c9c8c2; --h5:#efc39a; --h6:#ea9a5c; --h7:#da6a34; --h8:#b3341f;
   --u0:#ecece7; --u1:#dde3c9; --u2:#cfdc9f; --u3:#e9d66b; --u4:#f2b441; --u5:#ea8a2f; --u6:#d95b28; --u7:#b5301f; --u8:#7a1020 }
 @media (prefers-color-scheme: dark) { :root { --page:#121418; --card:#1b1e24; --ink:#eceef2; --quiet:#9aa1af; --rule:#2d313a; --good:#4fd1a0; --bad:#ff8d6b;
-  --s0:#ef7d45; --s1:#35b98c; --s2:#d4a72c; --s3:#b182e8; --s4:#e873a5; --s5:#a9bd4b; --s6:#9aa1af; --s7:#a9cbf2; --s8:#5b9bf0; --s9:#3f6fd0;
+  --s0:#ef7d45; --s1:#35b98c; --s2:#d4a72c; --s3:#b182e8; --s4:#e873a5; --s5:#a9bd4b; --s6:#9aa1af; --s7:#a9cbf2; --s8:#5b9bf0; --s9:#3fc0cf; --s10:#3f6fd0;
   --h2:#38597d; --h3:#434c58; --h4:#53555a; --h5:#7d5c3d; --h6:#a8643a; --h7:#d4683a; --h8:#f0523a;
   --u0:#2a2e36; --u1:#3a4136; --u2:#4e5836; --u3:#6f6530; --u4:#94702c; --u5:#bb7a2b; --u6:#df8031; --u7:#ff9a4a; --u8:#ffd9a0 } }
 body { margin:0; background:var(--page); color:var(--ink); font:16px/1.5 system-ui,"Segoe UI",Roboto,"DejaVu Sans",sans-serif }

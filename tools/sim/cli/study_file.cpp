@@ -86,18 +86,22 @@ Result<KnownRuns> KnownRuns::load(const std::string& path, const fabric::Graph& 
                  fmt::format("{} is the result of another study: fabric, jobs, model or version of orrery-sim differ "
                              "(schemes and seeds may); name another file, or leave out --resume to replace it",
                              path)};
-  known.ideal_ = run_of(graph, document.value("ideal", json()));
+  ORRERY_TRY(reading(path, [&] { known.take(document, graph, parts); }));
+  return known;
+}
+
+void KnownRuns::take(const json& document, const fabric::Graph& graph, DocumentParts& parts) {
+  ideal_ = run_of(graph, document.value("ideal", json()));
   for (const json& scheme : document["schemes"]) {
     const auto name = scheme.is_object() ? scheme_of(scheme.value("scheme", "")) : std::nullopt;
     if (!name) continue;
     for (const json& record : scheme.value("per_seed", json::array()))
       if (auto run = run_of(graph, record)) {
         run->scheme = *name;
-        known.runs_[{*name, run->seed}] = std::move(*run);
+        runs_[{*name, run->seed}] = std::move(*run);
       }
     if (scheme.contains("history")) parts.histories[*name] = scheme["history"];
   }
-  return known;
 }
 
 std::optional<Run> KnownRuns::find(Scheme scheme, uint64_t seed, bool ideal) const {

@@ -23,6 +23,8 @@ class KnownRuns {
   std::optional<Run> find(Scheme scheme, uint64_t seed, bool ideal) const;
 
  private:
+  void take(const nlohmann::json& document, const fabric::Graph& graph, DocumentParts& parts);
+
   std::optional<Run> ideal_;
   std::map<std::pair<Scheme, uint64_t>, Run> runs_;
 };
