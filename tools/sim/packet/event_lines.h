@@ -66,8 +66,8 @@ class EventLines {
   // Precondition: not earlier than the last event of that line. Line kNone: a heap, which is slower.
   void push(uint32_t line, Time time, uint64_t key, const Packet& packet) {
     if (line >= lines_.size()) [[unlikely]] {
-      strays_.emplace(std::pair(time, key), packet);
-      return push_soon(time, key);
+      if (time < kEnd) strays_.emplace(std::pair(time, key), packet);
+      return push_heap(kSoon, time, key);  // which looks for strays
     }
     if (time >= kEnd) [[unlikely]]
       return;
