@@ -14,10 +14,6 @@ from orrery_lab.programs import Programs
 from . import mixed, page, quality, readings, table
 from .simulator import Simulator
 
-# Seconds of one round of one scheme, on one core of the machine that the figures in docs/simulator.md come from.
-SECONDS_PER_ROUND = 1.0
-
-
 def main(argv=None):
     progress = Progress()
     try:
@@ -128,7 +124,7 @@ def parse(argv):
     parser = argparse.ArgumentParser(prog="tools/experiment", description="The published experiment (2 leaves, 2 spines, 2 parallel links, 32 hosts, 16 ranks, "
                                      "125 MB all-reduce, 200 KB queues) in the simulator, under several readings, beside the published numbers; or, with --plan-quality, "
                                      "how good plans are at 1024 and 8192 hosts.")
-    parser.add_argument("--rounds", type=_positive, help=f"iterations per seed [3, and 2 with --plan-quality; published: 1000, at about {SECONDS_PER_ROUND:.0f} s a round and scheme]")
+    parser.add_argument("--rounds", type=_positive, help="iterations per seed [3, and 2 with --plan-quality; published: 1000, which take some eight minutes for each scheme and seed of a reading]")
     parser.add_argument("--seeds", type=_positive, help="runs of each scheme [3; 2 with --plan-quality, 5 for mixed jobs]")
     parser.add_argument("--scheme", action="append", help="may be repeated [all]")
     parser.add_argument("--quick", action="store_true", help="small and once, to see that it works; figures mean little")
