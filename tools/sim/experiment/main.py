@@ -58,9 +58,11 @@ class Study:
         for number, reading in enumerate(chosen, 1):
             document = readings.run(self._simulator, reading, options, f"reading {number} of {len(chosen)}, {reading.name}")
             self._progress.clear()
-            heading, notes, rows = table.reading(reading, document)
+            heading, notes, rows = table.reading(reading, document, options.bytes)
             self._keep(reading.name, heading, notes, rows, document)
-            self._results[reading.name] = {"bound_ms": reading.bound_ms(), "published": readings.PUBLISHED, **_figures(document)}
+            self._results[reading.name] = {"bound_ms": reading.bound_ms(options.bytes), "published": readings.PUBLISHED, **_figures(document)}
+        if options.bytes != readings.BYTES:
+            return
         rows = readings.comparison(self._results)
         self._tell(["Which reading would explain the published figures (ratio of ours to theirs; 1.00 is a match):", table.grid(rows)])
         self._sections.append(("Which reading would explain the published figures", [], rows, None))

@@ -23,14 +23,14 @@ class Reading:
     nic_bps: int = NIC_BPS
     uplink_bps: int = 100 * 10**9
 
-    def bound_ms(self):
+    def bound_ms(self, size=BYTES):
         """No schedule is faster: what one NIC must send, or what must cross from one leaf to the other."""
         share = (RANKS - 1) / RANKS * (2 if self.collective == "all-reduce" else 1)
-        nic = BYTES * share * 8 / self.nic_bps * 1e3
+        nic = size * share * 8 / self.nic_bps * 1e3
         if self.placement != "fragmented" or self.algorithm != "ring":
             return nic
         # Every hop of the ring crosses: the eight ranks of a leaf send everything over its four uplinks.
-        crossing = BYTES * share * 8 * (RANKS / 2) / (4 * self.uplink_bps) * 1e3
+        crossing = size * share * 8 * (RANKS / 2) / (4 * self.uplink_bps) * 1e3
         return max(nic, crossing)
 
 

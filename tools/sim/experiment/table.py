@@ -19,14 +19,14 @@ def schemes(document):
     return rows
 
 
-def reading(reading, document):
+def reading(reading, document, size):
     """Heading, notes and rows, with the published figures at their right."""
     rows = schemes(document)
     rows[0] += ["published: mean", "P99", "link", "drops", "it/s"]
     for row in rows[1:]:
         theirs = PUBLISHED.get(row[0])
         row += [f"{theirs[0]:.0f}", f"{theirs[1]:.0f}", f"{theirs[2]:.0%}", str(theirs[3]), str(theirs[4])] if theirs else [""] * 5
-    notes = [f"cannot be faster than {reading.bound_ms():.2f} ms; {document['schemes'][0]['iterations']} iterations of each scheme"]
+    notes = [f"cannot be faster than {reading.bound_ms(size):.2f} ms; {document['schemes'][0]['iterations']} iterations of each scheme"]
     unfinished = sum(s["unfinished"] for s in document["schemes"])
     if unfinished:
         notes.append(f"WARNING: {unfinished} iterations did not end and are in no figure")
