@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <stdexcept>
 
@@ -24,16 +25,27 @@ struct Pipe {
   int read, write;
 };
 
-void become(const std::vector<std::string>& command, const ProgramOptions& options) {
-  if (options.preload) setenv("LD_PRELOAD", preload_path().c_str(), 1);
-  setenv("ORRERY_AGENT_SOCKET", options.agent_socket.c_str(), 1);
-  unsetenv("ASAN_OPTIONS");
-  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  _exit(127);
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& string : strings) pointers.push_back(string.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::vector<std::string> environment_of(const ProgramOptions& options) {
+  std::map<std::string, std::string> values;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t equals = text.find('=');
+    values[text.substr(0, equals)] = equals != std::string::npos ? text.substr(equals + 1) : "";
+  }
+  if (options.preload) values["LD_PRELOAD"] = preload_path();
+  values["ORRERY_AGENT_SOCKET"] = options.agent_socket;
+  values.erase("ASAN_OPTIONS");
+  for (const auto& [name, value] : options.environment) values[name] = value;
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : values) entries.push_back(name + "=" + value);
+  return entries;
 }
 
 }  // namespace
@@ -47,13 +59,18 @@ std::string probe_path() {
 
 Program::Program(const std::vector<std::string>& command, const ProgramOptions& options) {
   Pipe in, out, err;
+  // Nothing is allocated between fork and exec: a thread of the fake agent may hold the allocator's lock just then, and
+  // the address sanitizer's stays locked in the child for good.
+  std::vector<std::string> words = command, entries = environment_of(options);
+  const std::vector<char*> arguments = pointers_to(words), environment = pointers_to(entries);
   pid_ = fork();
   if (pid_ < 0) throw std::runtime_error("fork");
   if (pid_ == 0) {
     dup2(in.read, 0);
     dup2(out.write, 1);
     dup2(err.write, 2);
-    become(command, options);
+    execvpe(arguments[0], arguments.data(), environment.data());
+    _exit(127);
   }
   close(in.read);
   close(out.write);
