@@ -249,7 +249,10 @@ void adopt_extended_qp(ibv_qp_ex* qp) {
   const ControlLock::Guard guard(control_lock);
   Qp* known = find_qp(&qp->qp_base);
   if (known == nullptr) return;
-  known->extended = true;                     // even if its pointers stay the provider's: nothing held may be overtaken
+  // Even if its pointers stay the provider's: nothing held may be overtaken, nor posted in the middle of a wr_start,
+  // with which providers take their lock.
+  known->extended = true;
+  drain_held_sends(*known, false);
   ExtendedQp* entry = extended_qps.find(qp);  // one that was destroyed in a way we do not see
   if (entry == nullptr) entry = extended_qps.place_for(qp);
   if (entry == nullptr) return;

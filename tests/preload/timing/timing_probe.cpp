@@ -43,13 +43,25 @@ void post_in_cancelled_thread(ibv_qp* qp) {
   write_byte(qp, 3, 33, 33);
 }
 
+// Can be used by ibv_post_send as by ibv_wr_*.
+ibv_qp* make_extended(const Scene& scene) {
+  ibv_qp_init_attr_ex creation = extended_creation(scene.device);
+  creation.cap = {.max_send_wr = 256, .max_recv_wr = 0, .max_send_sge = 4, .max_recv_sge = 0, .max_inline_data = 64};
+  ibv_qp* qp = ibv_create_qp_ex(scene.device.context, &creation);
+  connect(qp, scene.pair.b->qp_num);
+  warm_up(qp);
+  return qp;
+}
+
 void hold_until(const std::string& what) {
   Scene scene;
+  if (what == "extended") scene.pair.a = make_extended(scene);
   ibv_qp* qp = scene.pair.a;
   ibv_cq* cq = qp->send_cq;
   const std::map<std::string, std::function<void()>> actions{
       {"destroy", [&] { ibv_destroy_qp(qp); }},
       {"err", [&] { set_state(qp, IBV_QPS_ERR); }},
+      {"extended", [&] { ibv_qp_to_qp_ex(qp); }},
       {"reset", [&] { set_state(qp, IBV_QPS_RESET); }},
       {"sqd", [&] { set_state(qp, IBV_QPS_SQD); }},
       {"what cannot be copied", [&] { post(qp, IBV_WR_LOCAL_INV, 0); }},
@@ -79,13 +91,7 @@ void never_held(const std::string& what) {
     ibv_td_init_attr attributes{};
     ibv_alloc_td(scene.device.context, &attributes);
   }
-  if (what == "extended") {
-    ibv_qp_init_attr_ex creation = extended_creation(scene.device);
-    qp = ibv_create_qp_ex(scene.device.context, &creation);
-    ibv_qp_to_qp_ex(qp);
-    connect(qp, scene.pair.b->qp_num);
-    warm_up(qp);
-  }
+  if (what == "extended") ibv_qp_to_qp_ex(qp = make_extended(scene));
   if (what == "no more threads") refuse_threads();
   if (what == "no data") {
     collective();
