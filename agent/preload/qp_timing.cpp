@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/preload/deferral.h"
 #include "agent/preload/plan_use.h"
@@ -49,6 +50,7 @@ constexpr uint32_t kPostsBeforeMove = 16;
 constexpr uint16_t kFirstRocePort = 0xc000;
 constexpr size_t kMostKib = 1u << 20;
 constexpr uint64_t kBusyRetryNs = 20'000;
+constexpr char kSingleThreaded[] = "_SINGLE_THREADED";  // MLX4, MLX5, BNXT, XSC
 
 HeldSends pool[kMaxHeld];
 Qp* owners[kMaxHeld];
@@ -265,7 +267,6 @@ bool is_set(const char* value) {
 }  // namespace
 
 void read_timing_settings() {
-  providers_lock = !is_set(getenv("MLX5_SINGLE_THREADED"));
   control_too = is_set(getenv("ORRERY_DEFER_CTS"));
   const char* kib = getenv("ORRERY_DEFER_KIB");
   if (kib == nullptr || *kib < '0' || *kib > '9') return;
@@ -282,6 +283,16 @@ bool can_be_held(const Qp& qp, const ibv_qp& made) {
 void note_thread_domain() {
   __atomic_store_n(&providers_lock, false, __ATOMIC_RELAXED);
   if (__atomic_load_n(&held_qps, __ATOMIC_ACQUIRE) != 0) drain_all_held_sends();
+}
+
+void look_for_single_threaded_providers() {
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const char* value = strchr(*entry, '=');
+    const size_t length = value != nullptr ? static_cast<size_t>(value - *entry) : 0;
+    constexpr size_t kSuffix = sizeof(kSingleThreaded) - 1;
+    if (length > kSuffix && memcmp(value - kSuffix, kSingleThreaded, kSuffix) == 0 && is_set(value + 1))
+      return note_thread_domain();
+  }
 }
 
 static int post_in_time(Qp& qp, HeldSends& held, ibv_send_wr* wr, ibv_send_wr** bad_wr, bool burst) {

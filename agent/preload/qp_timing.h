@@ -45,6 +45,8 @@ void forget_held_sends(Qp& qp);
 
 // The program has a provider leave out its locks: nobody but the thread that the program means may post.
 void note_thread_domain();
+// The same, where the environment says so. When a device has been opened, as providers look then.
+void look_for_single_threaded_providers();
 
 // In a forked child.
 void forget_held_sends_of_parent();

@@ -219,6 +219,7 @@ const ProviderOps* adopt_context(ibv_context* context) {
         "verbs of this device are not followed, its table of functions is not understood: ", context->device->name);
     return nullptr;
   }
+  look_for_single_threaded_providers();
   calibrate_clock();
   hook_tables(*place);
   return &providers[provider];

@@ -113,6 +113,7 @@ TEST_CASE("what carries no data away, and queue pairs that nobody else may post 
   CHECK(run_timing({"never", "clear to send"}, options) == "clear to send: arrived 1\nclear to send: arrived 1\n");
   CHECK(run_timing({"never", "thread domain"}, options) == "thread domain: arrived 1\n");
   CHECK(run_timing({"never", "extended"}, options) == "extended: arrived 1\n");
+  CHECK(run_timing({"never", "without locks"}, options) == "without locks: arrived 1\n");
   CHECK(run_timing({"never", ""}, options) == ": arrived 0\n");  // the same, but nothing speaks against it
 }
 
