@@ -1,6 +1,7 @@
 #include "agent/preload/release_thread.h"
 
 #include <errno.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,9 +21,7 @@ constinit uint64_t release_thread_stays_ns = 2'000'000'000;
 
 namespace {
 
-// The C library takes thread-local storage out of the stack, and there are programs with much. Untouched is not
-// resident.
-constexpr size_t kStackBytes = 256u << 10, kLargeStackBytes = 8u << 20;
+constexpr size_t kStackBytes = 256u << 10;  // untouched is not resident
 constexpr uint64_t kLeastNapNs = 50'000, kMostNapNs = 100'000'000;
 constexpr uint32_t kNapsBeforePark = 20;  // in vain: ten caps
 constexpr unsigned long kTimerSlackNs = 1000;
@@ -43,12 +42,21 @@ struct Pthread {
   int (*create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
 };
 constinit Pthread pthread{};
+// glibc takes the program's thread-local storage out of the stack, and leaves the thread as little as 2 KiB.
+constinit size_t tls_bytes = 0;
 
 template <typename Function>
 bool find(Function*& function, const char* name) {
   auto* found = reinterpret_cast<Function*>(global_symbol(name));
   __atomic_store_n(&function, found, __ATOMIC_RELEASE);
   return found != nullptr;
+}
+
+int add_tls(dl_phdr_info* object, size_t, void* sum) {
+  for (unsigned i = 0; i < object->dlpi_phnum; ++i)
+    if (object->dlpi_phdr[i].p_type == PT_TLS)
+      *static_cast<size_t*>(sum) += object->dlpi_phdr[i].p_memsz + object->dlpi_phdr[i].p_align;
+  return 0;
 }
 
 long futex(int operation, uint32_t value, const timespec* patience) {
@@ -111,11 +119,9 @@ bool make_thread() {
   sigfillset(&ours);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&ours, fault);
   sigprocmask(SIG_SETMASK, &ours, &theirs);
-  bool made = false;
   pthread_t thread;
-  for (const size_t bytes : {kStackBytes, kLargeStackBytes})
-    made = made || (pthread.attr_setstacksize(&attributes, bytes) == 0 &&
-                    pthread.create(&thread, &attributes, run, nullptr) == 0);
+  const bool made = pthread.attr_setstacksize(&attributes, kStackBytes + tls_bytes) == 0 &&
+                    pthread.create(&thread, &attributes, run, nullptr) == 0;
   sigprocmask(SIG_SETMASK, &theirs, nullptr);
   pthread.attr_destroy(&attributes);
   return made;
@@ -132,6 +138,9 @@ void do_without() {
 
 void prepare_release_thread() {
   if (__atomic_load_n(&pthread.create, __ATOMIC_ACQUIRE) != nullptr) return;
+  size_t bytes = 0;
+  dl_iterate_phdr(add_tls, &bytes);
+  __atomic_store_n(&tls_bytes, bytes, __ATOMIC_RELAXED);
   (void)(find(pthread.attr_init, "pthread_attr_init") && find(pthread.attr_setstacksize, "pthread_attr_setstacksize") &&
          find(pthread.attr_setdetachstate, "pthread_attr_setdetachstate") &&
          find(pthread.attr_destroy, "pthread_attr_destroy") && find(pthread.create, "pthread_create"));

@@ -1,6 +1,7 @@
 // Scenes of timing_probe in which nobody but the release thread can post what is held, or in which it meets others.
 #include <poll.h>
 #include <pthread.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <cmath>
@@ -137,6 +138,57 @@ void end_last_thread(const std::string& how) {
   std::fflush(stdout);
   if (how == "exit") std::exit(0);
   pthread_exit(nullptr);
+}
+
+namespace {
+
+std::atomic<bool> in_post{false}, may_return{false};
+
+void use_much_stack() {
+  volatile char data[128 << 10];
+  for (size_t i = 0; i < sizeof(data); i += 1024) data[i] = 1;
+}
+
+void stay_in_post() {
+  in_post = true;
+  while (!may_return) usleep(100);
+}
+
+// What a child does that goes on with verbs.
+int live_in_child(const Scene& scene) {
+  alarm(20);
+  may_return = true;
+  Device own;
+  Pair pair(own);
+  write_byte(pair.a, 3, 33, 33);
+  const bool sent = arrived(3, 33) && poll_all(pair.a->send_cq) == 1;
+  ibv_destroy_qp(scene.pair.a);
+  return sent && tasks() == 1 ? 0 : 1;
+}
+
+}  // namespace
+
+// The provider takes its time, or much stack, to post what the release thread brings it.
+void while_release_thread_posts(const std::string& what) {
+  alarm(20);
+  static Scene scene;
+  const bool stays = what != "much stack";
+  FakeVerbsOrders orders{};
+  orders.after_post = stays ? stay_in_post : use_much_stack;
+  collective();
+  write_byte(scene.pair.a, 1, 11);
+  fake_ibverbs_order(&orders);
+  while (stays && !in_post) usleep(100);
+  if (what == "exit") std::exit(0);
+  int status = 0;
+  if (what == "fork") {
+    const pid_t child = fork();
+    if (child == 0) _exit(live_in_child(scene));
+    waitpid(child, &status, 0);
+  }
+  may_return = true;
+  while (poll_all(scene.pair.a->send_cq) == 0) usleep(200);
+  std::printf("%s: arrived %d child %d\n", what.c_str(), arrived(1, 11), status);
 }
 
 // Holds again and again, a little apart, with system calls trapped.

@@ -291,6 +291,7 @@ int run(const std::string& what, const std::string& argument) {
       {"steady", hold_steadily},
       {"crowd", crowd},
       {"fork", hold_and_fork},
+      {"in post", [&] { while_release_thread_posts(argument); }},
       {"anything", [&] { anything(argument); }},
       {"move", [&] { move(argument); }},
   };

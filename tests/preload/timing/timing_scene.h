@@ -96,6 +96,7 @@ void blocked_until_told();
 void life();
 void end_last_thread(const std::string& how);
 void hold_steadily();
+void while_release_thread_posts(const std::string& what);
 void crowd();
 
 }  // namespace orrery::probe

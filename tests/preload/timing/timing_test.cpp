@@ -190,6 +190,18 @@ TEST_CASE("a program ends when it exits, or its last thread does, whatever is he
   CHECK(run_timing({"end", "last thread"}, released_after(60'000 * kMillisecond, 50 * kMillisecond)) == kHeld);
 }
 
+TEST_CASE("a program may exit or fork while the release thread posts") {
+  const FakeAgentOptions options = released_after(60'000 * kMillisecond, 50 * kMillisecond);
+  CHECK(run_timing({"in post", "exit"}, options) == "");
+  CHECK(run_timing({"in post", "fork"}, options) == "fork: arrived 1 child 0\n");
+}
+
+TEST_CASE("the release thread has the stack that a provider needs beside the program's thread-local storage") {
+  const Environment large{{"LD_PRELOAD", preload_path() + ":" ORRERY_LARGE_TLS}};
+  CHECK(run_timing({"in post", "much stack"}, released_after(60'000 * kMillisecond, 50 * kMillisecond), large) ==
+        "much stack: arrived 1 child 0\n");
+}
+
 TEST_CASE("holding again and again makes no system call") {
   const std::string out = run_timing({"steady"}, released_after(kMillisecond / 5, kMillisecond));
   REQUIRE(values_of(out, "syscalls").size() == 1);
