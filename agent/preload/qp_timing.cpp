@@ -174,6 +174,14 @@ SendTarget target_of(Qp& qp) {
           room_of(qp), qp.max_send_sge, qp.max_inline};
 }
 
+// For whoever has come by a list of the queues that hold, under the queue's lock: by now this one may hold nothing, and
+// its queue pair may be gone, or another one in the making.
+void flush_held(Qp& qp, HeldSends& held, uint64_t until, uint64_t now) {
+  if (held.queue.empty()) return;
+  held.queue.flush(target_of(qp), until, now);
+  note_holding(qp, held);
+}
+
 // `modify`: its program is seen to change states, so it will be seen to destroy it, too.
 bool can_hold(const Qp& qp) {
   return qp.can_defer && !qp.extended && !qp.loopback && qp.modify != nullptr && !switched_off &&
@@ -332,8 +340,7 @@ uint64_t release_due_sends() {
     if (due == 0 || (valid && due > now)) return look_again_at(due != 0 ? due : UINT64_MAX);
     const AtWork at_work;
     if (!held.queue.try_lock()) return look_again_at(now + kBusyRetryNs);
-    held.queue.flush(target_of(qp), valid ? now : UINT64_MAX, now);
-    note_holding(qp, held);
+    flush_held(qp, held, valid ? now : UINT64_MAX, now);
     due = held.queue.first_due_ns();
     held.queue.unlock();
     if (due > now) look_again_at(due);
@@ -346,8 +353,7 @@ void drain_all_held_sends() {
   const uint64_t now = now_ns();
   for_each_holding([&](Qp& qp, HeldSends& held) {
     const QueueGuard guard(held.queue);
-    held.queue.flush_all(target_of(qp), now);
-    note_holding(qp, held);
+    flush_held(qp, held, UINT64_MAX, now);
   });
 }
 
