@@ -157,6 +157,15 @@ int report(Console& console, const Error& error) {
   }
 }
 
+void on_command(Session& session, CLI::App& command, std::function<Status()> work) {
+  command.callback([&session, work = std::move(work)] {
+    session.action = [&session, work] {
+      const Status done = work();
+      return done ? static_cast<int>(kOk) : report(session.console, done.error());
+    };
+  });
+}
+
 int run(const std::vector<std::string>& arguments, Console& console) {
   Session session(console);
   set_up(session);

@@ -54,4 +54,7 @@ Status write_text(const std::string& path, const std::string& text, std::ostream
 // Prints "orreryctl: message" on console.err and returns the exit code that fits the error.
 int report(Console& console, const Error& error);
 
+// Does `work` when `command` was given, and reports its error.
+void on_command(Session& session, CLI::App& command, std::function<Status()> work);
+
 }  // namespace orrery::ctl

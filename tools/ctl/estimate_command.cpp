@@ -276,12 +276,7 @@ void add_estimate_command(Session& session) {
   app->add_option("--topology", options->scenario.topology,
                   "Topology file that the scenario names [a leaf-spine without oversubscription]");
   app->add_flag("--json", options->json, "Print JSON for programs");
-  app->callback([&session, options] {
-    session.action = [&session, options] {
-      const auto done = run_estimate(session.console, *options);
-      return done ? static_cast<int>(kOk) : report(session.console, done.error());
-    };
-  });
+  on_command(session, *app, [&session, options] { return run_estimate(session.console, *options); });
 }
 
 }  // namespace orrery::ctl

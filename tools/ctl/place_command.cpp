@@ -268,12 +268,7 @@ void add_place_command(Session& session) {
                   "Write PREFIX.JOB.hostfile and PREFIX.JOB.rankfile, for mpirun and torchrun")
       ->type_name("PREFIX");
   app->add_flag("--json", options->json, "Print JSON for programs");
-  app->callback([&session, options] {
-    session.action = [&session, options] {
-      const auto done = run_place(session.console, *options);
-      return done ? static_cast<int>(kOk) : report(session.console, done.error());
-    };
-  });
+  on_command(session, *app, [&session, options] { return run_place(session.console, *options); });
 }
 
 }  // namespace orrery::ctl

@@ -63,12 +63,7 @@ void add_topology_import(Session& session, CLI::App& topology) {
   app->add_option("--hash-seed", list.hash_seed, "Seed that each switch's ECMP seed is derived from")
       ->capture_default_str();
   app->add_option("--output,-o", options->output, "File to write instead of standard output");
-  app->callback([&session, options] {
-    session.action = [&session, options] {
-      const auto done = import_list(session.console, *options);
-      return done ? static_cast<int>(kOk) : report(session.console, done.error());
-    };
-  });
+  on_command(session, *app, [&session, options] { return import_list(session.console, *options); });
 }
 
 }  // namespace orrery::ctl

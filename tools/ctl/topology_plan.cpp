@@ -185,12 +185,7 @@ void add_topology_plan(Session& session, CLI::App& topology) {
   app->add_option("--emit", options->emit, "Topology file to write");
   app->add_option("--cables", options->cables, "Cable list to write: CSV with both ends, rate and tier of each cable");
   app->add_flag("--json", options->json, "Print JSON for programs");
-  app->callback([&session, options] {
-    session.action = [&session, options] {
-      const auto done = plan(session.console, *options);
-      return done ? static_cast<int>(kOk) : report(session.console, done.error());
-    };
-  });
+  on_command(session, *app, [&session, options] { return plan(session.console, *options); });
 }
 
 }  // namespace orrery::ctl

@@ -1,26 +1,10 @@
 #include <catch2/catch.hpp>
 
-#include "tests/unit/sim/fixtures.h"
-#include "tools/sim/runner/runner.h"
+#include "tests/unit/sim/studies.h"
 #include "tools/sim/workload/jobs.h"
 
 namespace orrery::sim {
 namespace {
-
-Study study_of(const fabric::Graph& graph, const Traffic& traffic, std::vector<Scheme> schemes) {
-  Study study;
-  study.graph = &graph;
-  study.traffic = &traffic;
-  study.engine = [](const fabric::Graph& fabric, const Program& program,
-                    const EngineRequest& request) -> Result<RunResult> {
-    PacketConfig config = plain_config();
-    config.seed = request.seed;
-    return run_packets(fabric, program, config, request.watch);
-  };
-  study.schemes = std::move(schemes);
-  study.seeds = {1};
-  return study;
-}
 
 Traffic collective(const fabric::Graph& graph, const Collective& what, const CommunicatorOptions& options = {}) {
   Job job;

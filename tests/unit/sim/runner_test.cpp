@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/unit/sim/fixtures.h"
+#include "tests/unit/sim/studies.h"
 #include "tools/sim/runner/memory.h"
 #include "tools/sim/workload/jobs.h"
 
@@ -20,20 +20,9 @@ Traffic ring(const fabric::Graph& graph, uint32_t ranks, uint64_t bytes, uint32_
   return traffic;
 }
 
-Study study_of(const fabric::Graph& graph, const Traffic& traffic) {
-  Study study;
-  study.graph = &graph;
-  study.traffic = &traffic;
-  study.engine = [](const fabric::Graph& fabric, const Program& program,
-                    const EngineRequest& request) -> Result<RunResult> {
-    PacketConfig config = plain_config();
-    config.seed = request.seed;
-    if (request.record) config.recording.slice = 4 * kPerUs;
-    return run_packets(fabric, program, config, request.watch);
-  };
-  study.schemes = {Scheme::kEcmp, Scheme::kOrreryPaths};
-  study.seeds = {1, 2, 3};
-  return study;
+// Three seeds of what hashes and of what plans.
+Study both_ways(const fabric::Graph& graph, const Traffic& traffic) {
+  return study_of(graph, traffic, {Scheme::kEcmp, Scheme::kOrreryPaths}, {1, 2, 3});
 }
 
 }  // namespace
@@ -41,7 +30,7 @@ Study study_of(const fabric::Graph& graph, const Traffic& traffic) {
 TEST_CASE("a planned ring runs as on a fabric that never blocks, a hashed one does not") {
   const fabric::Graph graph = leaf_spine(4, 4, 16);
   const Traffic traffic = ring(graph, 16, 4'000'000, 2);
-  const StudyResult result = run_study(study_of(graph, traffic)).value();
+  const StudyResult result = run_study(both_ways(graph, traffic)).value();
   REQUIRE(result.summaries.size() == 2);
   REQUIRE(result.runs.size() == 6);
   const Summary& ecmp = result.summaries[0];
@@ -73,7 +62,7 @@ TEST_CASE("the ideal is the fabric with a core a hundred times as fast, and host
 TEST_CASE("what is done and what is to come is told before each run") {
   const fabric::Graph graph = leaf_spine(2, 2, 4);
   const Traffic traffic = ring(graph, 4, 100'000, 1);
-  Study study = study_of(graph, traffic);
+  Study study = both_ways(graph, traffic);
   std::vector<std::string> told;
   study.on_start = [&](const RunStart& start) {
     CHECK(start.done == told.size());
@@ -89,7 +78,7 @@ TEST_CASE("what is done and what is to come is told before each run") {
 TEST_CASE("what an earlier study knows is not run again, and the first seed of a scheme is recorded") {
   const fabric::Graph graph = leaf_spine(2, 2, 4);
   const Traffic traffic = ring(graph, 4, 100'000, 1);
-  Study study = study_of(graph, traffic);
+  Study study = both_ways(graph, traffic);
   const StudyResult whole = run_study(study).value();
   study.known = [&](Scheme scheme, uint64_t seed, bool ideal) -> std::optional<Run> {
     if (ideal) return whole.ideal;
@@ -122,7 +111,7 @@ TEST_CASE("an error names the run") {
   fabric::Graph graph = leaf_spine(2, 1, 4);
   const Traffic traffic = ring(graph, 4, 100'000, 1);
   for (const fabric::LinkId link : core_links(graph)) graph.set_link_up(link, false);
-  Study study = study_of(graph, traffic);
+  Study study = both_ways(graph, traffic);
   study.ideal = false;
   const auto result = run_study(study);
   REQUIRE_FALSE(result);

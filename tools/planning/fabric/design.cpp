@@ -7,27 +7,15 @@
 #include <cstdio>
 #include <optional>
 
+#include "tools/planning/fabric/counts.h"
+
 namespace orrery::planning {
 namespace {
 
 constexpr uint32_t kMaxSplit = 8;
 
-uint32_t ceil_div(uint64_t a, uint64_t b) {
-  return static_cast<uint32_t>((a + b - 1) / b);
-}
-
-// Cables of `above_bps` each for what comes from below.
-uint32_t cables_for(double below_bps, double oversubscription, uint64_t above_bps) {
-  const double cables = below_bps / (oversubscription * static_cast<double>(above_bps));
-  return static_cast<uint32_t>(std::clamp(std::ceil(cables - 1e-9), 1.0, 1e9));
-}
-
 uint32_t split_of(uint64_t port_bps, uint64_t cable_bps) {
   return static_cast<uint32_t>(std::min<uint64_t>(port_bps / cable_bps, kMaxSplit));
-}
-
-std::string rate_text(uint64_t bps) {
-  return fmt::format("{}G", static_cast<double>(bps) / 1e9);
 }
 
 Error cannot(std::string text) {

@@ -5,18 +5,11 @@
 #include <iterator>
 #include <unordered_map>
 
+#include "tools/planning/fabric/counts.h"
 #include "tools/planning/fabric/design.h"
 
 namespace orrery::planning {
 namespace {
-
-uint64_t ceil_div(uint64_t a, uint64_t b) {
-  return (a + b - 1) / b;
-}
-
-std::string rate_text(uint64_t bps) {
-  return fmt::format("{}G", static_cast<double>(bps) / 1e9);
-}
 
 // Hosts of group `group`, the rest dealt to the first ones.
 uint32_t hosts_of_group(const Design& design, uint32_t group) {
@@ -100,7 +93,7 @@ Clos clos_of(const Design& design, const std::string& name) {
   clos.spine_down_split = design.spine.down_split;
   clos.spine_up_split = design.spine.up_split;
   clos.core_split = design.core.down_split;
-  clos.leaf_host_ports = static_cast<uint32_t>(ceil_div(design.leaf.down, design.leaf.down_split));
+  clos.leaf_host_ports = ceil_div(design.leaf.down, design.leaf.down_split);
   return clos;
 }
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <unordered_map>
 
+#include "tools/planning/fabric/counts.h"
 #include "tools/sim/workload/input.h"
 
 namespace orrery::planning {
@@ -145,12 +145,6 @@ class Reader {
   std::unordered_map<std::string, uint64_t> lines_;  // of each host
 };
 
-// Uplinks for so much traffic from below; at least one.
-uint32_t links_for(double below_bps, double oversubscription, uint64_t link_bps) {
-  const double links = below_bps / (oversubscription * static_cast<double>(link_bps));
-  return static_cast<uint32_t>(std::clamp(std::ceil(links - 1e-9), 1.0, 1e6));
-}
-
 class ClosOfRows {
  public:
   ClosOfRows(const std::vector<Row>& rows, const std::string& file, const HostListOptions& options)
@@ -217,13 +211,13 @@ class ClosOfRows {
     clos_.core_bps = options_.core_bps != 0 ? options_.core_bps : clos_.uplink_bps;
     const double fullest = *std::max_element(hosts.begin(), hosts.end()) * static_cast<double>(options_.nics) *
                            static_cast<double>(options_.nic_bps);
-    const uint32_t uplinks = links_for(fullest, options_.oversubscription, clos_.uplink_bps);
+    const uint32_t uplinks = cables_for(fullest, options_.oversubscription, clos_.uplink_bps);
     clos_.spines = options_.spines != 0 ? options_.spines : uplinks;
     clos_.cables_per_spine = (uplinks + clos_.spines - 1) / clos_.spines;
     if (clos_.pods.size() == 1) return {};
     const double below = *std::max_element(leaves.begin(), leaves.end()) * static_cast<double>(clos_.cables_per_spine) *
                          static_cast<double>(clos_.uplink_bps);
-    clos_.cores = links_for(below, options_.core_oversubscription, clos_.core_bps);
+    clos_.cores = cables_for(below, options_.core_oversubscription, clos_.core_bps);
     return {};
   }
 
