@@ -44,6 +44,13 @@ struct PlanList {
   plannedAtTaiNs @6 :UInt64;
   planningNs @7 :UInt64;
   flows @8 :List(PlannedFlow);
+  bounds @9 :PlanBounds;
+}
+
+struct PlanBounds {                  # drain times of the busiest link per round; 0: not known (a plan of the last run)
+  maxDrainNs @0 :UInt64;             # as planned
+  lowerBoundNs @1 :UInt64;           # no assignment of whole flows can do better
+  fluidBoundNs @2 :UInt64;           # nor can any routing, even one that splits flows at will
 }
 
 struct PlannedFlow {
@@ -68,6 +75,7 @@ struct FlowExplanation {
   reasons @1 :List(Text);            # sentences, in order: what was demanded, what was considered, why this path
   hops @2 :List(HopExplanation);
   live @3 :List(LiveFlow);           # connections and queue pairs that carry it
+  bounds @4 :PlanBounds;             # of the plan that it is part of
 }
 
 struct FlowList {

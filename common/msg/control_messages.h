@@ -50,6 +50,19 @@ struct PlannedFlow {
   friend bool operator==(const PlannedFlow&, const PlannedFlow&) = default;
 };
 
+struct PlanBounds {
+  uint64_t max_drain_ns = 0;
+  uint64_t lower_bound_ns = 0;
+  uint64_t fluid_bound_ns = 0;
+
+  bool known() const { return lower_bound_ns != 0; }
+  // How far the plan is above the bound, in per cent of it. Precondition: known().
+  double gap_percent() const {
+    return 100 * (static_cast<double>(max_drain_ns) / static_cast<double>(lower_bound_ns) - 1);
+  }
+  friend bool operator==(const PlanBounds&, const PlanBounds&) = default;
+};
+
 struct PlanList {
   uint64_t term = 0;
   uint64_t revision = 0;
@@ -60,6 +73,7 @@ struct PlanList {
   uint64_t planned_at_tai_ns = 0;
   uint64_t planning_ns = 0;
   std::vector<PlannedFlow> flows;
+  PlanBounds bounds;
   friend bool operator==(const PlanList&, const PlanList&) = default;
 };
 
@@ -96,6 +110,7 @@ struct FlowExplanation {
   std::vector<std::string> reasons;
   std::vector<HopExplanation> hops;
   std::vector<LiveFlow> live;
+  PlanBounds bounds;
   friend bool operator==(const FlowExplanation&, const FlowExplanation&) = default;
 };
 

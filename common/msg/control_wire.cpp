@@ -80,6 +80,16 @@ void write_live_flow(wire::LiveFlow::Builder out, const LiveFlow& in) {
   out.setHeldNs(in.held_ns);
 }
 
+PlanBounds read_bounds(wire::PlanBounds::Reader in) {
+  return {in.getMaxDrainNs(), in.getLowerBoundNs(), in.getFluidBoundNs()};
+}
+
+void write_bounds(wire::PlanBounds::Builder out, const PlanBounds& in) {
+  out.setMaxDrainNs(in.max_drain_ns);
+  out.setLowerBoundNs(in.lower_bound_ns);
+  out.setFluidBoundNs(in.fluid_bound_ns);
+}
+
 }  // namespace
 
 Result<PlanList> read_plan_list(wire::PlanList::Reader in) {
@@ -93,6 +103,7 @@ Result<PlanList> read_plan_list(wire::PlanList::Reader in) {
   out.planned_at_tai_ns = in.getPlannedAtTaiNs();
   out.planning_ns = in.getPlanningNs();
   ORRERY_ASSIGN(out.flows, read_list<PlannedFlow>("flows", in.getFlows(), kMaxItems, read_planned_flow));
+  out.bounds = read_bounds(in.getBounds());
   return out;
 }
 
@@ -107,6 +118,7 @@ void write_plan_list(wire::PlanList::Builder out, const PlanList& in) {
   out.setPlanningNs(in.planning_ns);
   auto flows = out.initFlows(in.flows.size());
   for (size_t i = 0; i < in.flows.size(); ++i) write_planned_flow(flows[i], in.flows[i]);
+  write_bounds(out.initBounds(), in.bounds);
 }
 
 Result<FlowExplanation> read_explanation(wire::FlowExplanation::Reader in) {
@@ -115,6 +127,7 @@ Result<FlowExplanation> read_explanation(wire::FlowExplanation::Reader in) {
   ORRERY_ASSIGN(out.reasons, read_texts("reasons", in.getReasons(), kMaxReasons));
   ORRERY_ASSIGN(out.hops, read_list<HopExplanation>("hops", in.getHops(), kMaxHops, read_hop));
   ORRERY_ASSIGN(out.live, read_list<LiveFlow>("live", in.getLive(), kMaxItems, read_live_flow));
+  out.bounds = read_bounds(in.getBounds());
   return out;
 }
 
@@ -130,6 +143,7 @@ void write_explanation(wire::FlowExplanation::Builder out, const FlowExplanation
   }
   auto live = out.initLive(in.live.size());
   for (size_t i = 0; i < in.live.size(); ++i) write_live_flow(live[i], in.live[i]);
+  write_bounds(out.initBounds(), in.bounds);
 }
 
 Result<FlowList> read_flow_list(wire::FlowList::Reader in) {

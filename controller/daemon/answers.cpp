@@ -86,10 +86,16 @@ msg::PlanList Answers::plan_list() {
                                ? list.max_load_bytes
                                : static_cast<uint64_t>(static_cast<double>(plan.plan->lower_bound_ns) *
                                                        static_cast<double>(core_.fabric_.link(busiest).rate_bps) / 8e9);
+  list.bounds = bounds();
   list.planned_at_tai_ns = plan.planned_at_tai_ns;
   list.planning_ns = plan.planning_ns;
   for (size_t i = 0; i < plan.plan->flows.size(); ++i) list.flows.push_back(planned_flow(i));
   return list;
+}
+
+msg::PlanBounds Answers::bounds() const {
+  const planner::Plan& plan = *core_.in_force_.plan;
+  return {plan.max_drain_ns, plan.lower_bound_ns, plan.fluid_bound_ns};
 }
 
 std::vector<LiveFlow*> Answers::live_flows(size_t index) {
@@ -176,6 +182,7 @@ msg::Response Answers::explain(uint64_t flow_id) {
         fmt::format("no flow {} in the plan; 'orreryctl plan list' shows the ids there are", flow_id)};
   msg::FlowExplanation explanation;
   explanation.flow = planned_flow(found->second);
+  explanation.bounds = bounds();
   auto reasons = planner::explain(core_.in_force_.demands.snapshot, *core_.in_force_.plan, flow_id);
   if (reasons) explanation.reasons = *std::move(reasons);
   if (const std::string* refusal = core_.rollout_.refusal(flow_id))

@@ -33,6 +33,7 @@ class Answers {
   std::vector<msg::HopExplanation> hops(const fabric::Path& path, const FiveTuple& tuple) const;
   std::string decided_by(fabric::LinkId link, const FiveTuple& tuple, std::vector<std::string>& alternatives) const;
   std::string host_of(const IpAddress& address) const;
+  msg::PlanBounds bounds() const;
   uint64_t planned_bytes(fabric::LinkId link) const;
 
   void add_peer_problems(std::vector<std::string>& problems) const;

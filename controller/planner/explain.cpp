@@ -162,8 +162,9 @@ class Explainer {
               : "",
           time_text(plan_.max_drain_ns));
     } else {
-      say("The plan's busiest link drains in {} per round; no assignment can go below {}.",
-          time_text(plan_.max_drain_ns), time_text(plan_.lower_bound_ns));
+      say("The plan's busiest link drains in {} per round; no assignment can go below {}: a gap of {:.1f} %.",
+          time_text(plan_.max_drain_ns), time_text(plan_.lower_bound_ns),
+          100 * (static_cast<double>(plan_.max_drain_ns) / static_cast<double>(plan_.lower_bound_ns) - 1));
     }
     if (plan_.fluid_bound_ns < plan_.lower_bound_ns)
       say("If its bytes could be split at will, {} would do: more subflows per flow come nearer to that.",

@@ -162,13 +162,13 @@ Result<std::string> compute(const ComputeOptions& options, bool colour) {
   ORRERY_ASSIGN(const planner::Plan plan, planner::plan(snapshot));
   const EcmpLoad ecmp = ecmp_load(graph, snapshot.flows);
   const auto flows = planned_flows(graph, snapshot.flows, plan);
+  const msg::PlanBounds bounds{plan.max_drain_ns, plan.lower_bound_ns, plan.fluid_bound_ns};
   const auto time = [](double ns) { return human_duration(static_cast<int64_t>(ns)); };
   if (options.json) {
     Json json;
     json["topology"] = topology.name;
     json["method"] = method_name(plan.method);
-    json["max_drain_ns"] = plan.max_drain_ns;
-    json["lower_bound_ns"] = plan.lower_bound_ns;
+    add_bounds(json, bounds);
     json["optimal"] = plan.optimal();
     json["ecmp_draws"] = kEcmpDraws;
     json["ecmp_mean_drain_ns"] = static_cast<uint64_t>(ecmp.mean_ns);
@@ -176,14 +176,9 @@ Result<std::string> compute(const ComputeOptions& options, bool colour) {
     json["flows"] = json_of(flows);
     return json_text(json);
   }
-  return fmt::format(
-             "{}: {} flows by {}\nBusiest link: {} per round as planned{}; {} on average under ECMP, at worst {} ({} "
-             "draws)\n\n",
-             topology.name, flows.size(), method_name(plan.method), time(static_cast<double>(plan.max_drain_ns)),
-             plan.optimal()
-                 ? " (optimal)"
-                 : fmt::format(" (no plan can do better than {})", time(static_cast<double>(plan.lower_bound_ns))),
-             time(ecmp.mean_ns), time(static_cast<double>(ecmp.worst_ns)), kEcmpDraws) +
+  return fmt::format("{}: {} flows by {}\nBusiest link: {}\nUnder ECMP: {} on average, at worst {} ({} draws)\n\n",
+                     topology.name, flows.size(), method_name(plan.method), text_of(bounds), time(ecmp.mean_ns),
+                     time(static_cast<double>(ecmp.worst_ns)), kEcmpDraws) +
          text_of(flows, {colour, 0});
 }
 

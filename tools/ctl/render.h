@@ -21,6 +21,8 @@ struct Style {
 };
 
 std::string text_of(const msg::PlanList& plan, const Style& style);
+// "1.26 s per round; lower bound 1.2 s: gap 5.0 %"
+std::string text_of(const msg::PlanBounds& bounds);
 // The table of flows alone.
 std::string text_of(const std::vector<msg::PlannedFlow>& flows, const Style& style);
 // Connections and queue pairs that exist.
@@ -46,6 +48,9 @@ Json json_of(const std::vector<msg::HostState>& hosts);
 Json json_of(const std::vector<msg::SwitchState>& switches);
 Json json_of(const std::vector<msg::ForecastState>& forecasts);
 Json json_of(const msg::Health& health);
+
+// Adds max_drain_ns, lower_bound_ns, fluid_bound_ns and gap_percent, which is null where no bound is known.
+void add_bounds(Json& json, const msg::PlanBounds& bounds);
 
 // Compact and valid whatever bytes the controller's texts hold; `indent` as nlohmann's dump(), -1 for one line.
 std::string json_text(const Json& json, int indent = 1);

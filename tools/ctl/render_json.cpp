@@ -107,6 +107,13 @@ Json list_json(const char* name, const std::vector<T>& items, One one) {
 
 }  // namespace
 
+void add_bounds(Json& json, const msg::PlanBounds& bounds) {
+  json["max_drain_ns"] = bounds.max_drain_ns;
+  json["lower_bound_ns"] = bounds.lower_bound_ns;
+  json["fluid_bound_ns"] = bounds.fluid_bound_ns;
+  json["gap_percent"] = bounds.known() ? Json(bounds.gap_percent()) : Json();
+}
+
 Json json_of(const msg::PlanList& plan) {
   Json json;
   json["term"] = plan.term;
@@ -115,6 +122,7 @@ Json json_of(const msg::PlanList& plan) {
   json["method"] = plan.method;
   json["max_load_bytes"] = plan.max_load_bytes;
   json["lower_bound_bytes"] = plan.lower_bound_bytes;
+  add_bounds(json, plan.bounds);
   json["planned_at_tai_ns"] = plan.planned_at_tai_ns;
   json["planning_ns"] = plan.planning_ns;
   json["flows"] = json_of(plan.flows);
@@ -151,6 +159,7 @@ Json json_of(const msg::FlowExplanation& explanation) {
                             {"load_bytes", hop.load_bytes},
                             {"alternatives", hop.alternatives}});
   json["live"] = json_of(explanation.live);
+  add_bounds(json["plan"], explanation.bounds);
   return json;
 }
 

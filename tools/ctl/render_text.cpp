@@ -115,10 +115,19 @@ std::string text_of(const msg::PlanList& plan, const Style& style) {
                     fmt::format(": {} flows by {} ({}), planned {} in {}\n", plan.flows.size(), clean(plan.driver),
                                 clean(plan.method), ago(plan.planned_at_tai_ns, style),
                                 human_duration(static_cast<int64_t>(plan.planning_ns)));
-  out += fmt::format("Busiest link: {} per round; no assignment can do better than {}{}\n\n",
-                     human_bytes(plan.max_load_bytes), human_bytes(plan.lower_bound_bytes),
-                     plan.max_load_bytes == plan.lower_bound_bytes ? " (optimal)" : "");
+  out += fmt::format("Busiest link: {}, {}\n\n", human_bytes(plan.max_load_bytes), text_of(plan.bounds));
   return out + text_of(plan.flows, style);
+}
+
+std::string text_of(const msg::PlanBounds& bounds) {
+  if (!bounds.known()) return "how near to the best is not known: the plan is of the last run, or sends nothing";
+  const auto time = [](uint64_t ns) { return human_duration(static_cast<int64_t>(ns)); };
+  std::string out = fmt::format("{} per round; lower bound {}: gap {}{}", time(bounds.max_drain_ns),
+                                time(bounds.lower_bound_ns), human_percent(bounds.gap_percent() / 100),
+                                bounds.max_drain_ns == bounds.lower_bound_ns ? " (optimal)" : "");
+  if (bounds.fluid_bound_ns < bounds.lower_bound_ns)
+    out += fmt::format("; {} if flows could be split at will", time(bounds.fluid_bound_ns));
+  return out;
 }
 
 std::string text_of(const std::vector<msg::PlannedFlow>& flows, const Style& style) {

@@ -75,6 +75,8 @@ TEST_CASE_METHOD(CoreFixture,
   CHECK(list.driver == "fake");
   CHECK(list.max_load_bytes == list.lower_bound_bytes);
   CHECK(list.max_load_bytes > 0);
+  CHECK(list.bounds.known());
+  CHECK(list.bounds.gap_percent() == 0);
   CHECK(list.flows.at(0).state == msg::PlannedFlow::State::kAcknowledged);
   CHECK(list.flows.at(0).src_host == host(0));
   flow(0, tuple(0, 4), 7, 1 << 20);

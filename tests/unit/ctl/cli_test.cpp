@@ -418,6 +418,7 @@ TEST_CASE("plan compute plans offline and shows what ECMP would do") {
   const json plan = json::parse(outcome.out);
   CHECK(plan["flows"].size() == 16);
   CHECK(plan["optimal"] == true);
+  CHECK(plan["gap_percent"] == 0);
   // 15/16 of twice 8 MiB at 100 Mbit/s, with each spine link carrying one flow.
   CHECK(plan["max_drain_ns"].get<double>() == Approx(15728640 * 80.0).epsilon(0.001));
   CHECK(plan["ecmp_mean_drain_ns"].get<double>() > 1.5 * plan["max_drain_ns"].get<double>());

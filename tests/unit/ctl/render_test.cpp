@@ -24,7 +24,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST_CASE("a plan shows its quality, age and every flow's way") {
   CHECK(text_of(sample::plan(), kPlain) ==
         "Plan 3.17: 2 flows by ebpf (edge-colouring), planned 2 s ago in 1.2 ms\n"
-        "Busiest link: 15 MiB per round; no assignment can do better than 15 MiB (optimal)\n"
+        "Busiest link: 15 MiB, 1.26 s per round; lower bound 1.26 s: gap 0.0 % (optimal)\n"
         "\n"
         "              FLOW  FROM  TO  VIA                     BACKUP                  PER ROUND  OFFSET       PACE  "
         "STATE    ON PATH\n"
@@ -32,6 +32,23 @@ TEST_CASE("a plan shows its quality, age and every flow's way") {
         "alive    yes\n"
         "0x123456789abcdef0  h1    h5  leaf1 > spine2 > leaf2  -                          15 MiB  250 us          -  "
         "planned  NO\n");
+}
+
+TEST_CASE("a plan that is not proven optimal shows its gap, and what splitting flows would gain") {
+  const msg::PlanBounds bounds{1'200'000, 1'000'000, 900'000};
+  CHECK(text_of(bounds) == "1.2 ms per round; lower bound 1 ms: gap 20.0 %; 900 us if flows could be split at will");
+  Json json;
+  add_bounds(json, bounds);
+  CHECK(json["gap_percent"].get<double>() == Approx(20));
+  CHECK(json["fluid_bound_ns"] == 900'000);
+  CHECK(json_of(sample::explanation())["plan"]["gap_percent"] == 0);
+}
+
+TEST_CASE("a plan of the last run has no bound, and its gap is not told") {
+  CHECK(contains(text_of(msg::PlanBounds{}), "not known"));
+  Json json;
+  add_bounds(json, {});
+  CHECK(json["gap_percent"].is_null());
 }
 
 TEST_CASE("an explanation gives the reasons in order and what decides at each hop") {

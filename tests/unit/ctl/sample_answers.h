@@ -34,6 +34,7 @@ inline msg::PlanList plan() {
   plan.driver = "ebpf";
   plan.method = "edge-colouring";
   plan.max_load_bytes = plan.lower_bound_bytes = 15'728'640;
+  plan.bounds = {1'258'291'200, 1'258'291'200, 1'258'291'200};
   plan.planned_at_tai_ns = kNowTaiNs - 2'000'000'000;
   plan.planning_ns = 1'200'000;
   plan.flows = {flow(), flow()};
@@ -51,6 +52,7 @@ inline msg::FlowExplanation explanation() {
   explanation.reasons = {"the ring sends 15 MiB per round from h1 to h5", "spine2 was the least loaded of 4"};
   explanation.hops = {{"leaf1:p6", "rule 12", 15'728'640, {"leaf1:p5 (load 30 MiB)", "leaf1:p7 (load 30 MiB)"}},
                       {"spine2:p2", "only route", 15'728'640, {}}};
+  explanation.bounds = plan().bounds;
   return explanation;
 }
 
