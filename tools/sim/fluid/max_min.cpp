@@ -49,29 +49,32 @@ void MaxMin::seal() {
 }
 
 void MaxMin::list(uint32_t id) {
-  Group& group = groups_[id];
-  group.listed = true;
+  const Group& group = groups_[id];
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
     if (use_parts_[use] == 0) continue;
     Link& link = links_[use_link_[use]];
+    ++link.active;
+    if (use_slot_[use] != kNone) continue;
     use_slot_[use] = link.listed++;
     slot_use_[link.first_slot + use_slot_[use]] = use;
     slot_group_[link.first_slot + use_slot_[use]] = id;
   }
 }
 
-void MaxMin::unlist(uint32_t id) {
-  Group& group = groups_[id];
-  group.listed = false;
-  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
-    if (use_slot_[use] == kNone) continue;
-    Link& link = links_[use_link_[use]];
-    const uint32_t hole = link.first_slot + use_slot_[use], last = link.first_slot + --link.listed;
-    slot_use_[hole] = slot_use_[last];
-    slot_group_[hole] = slot_group_[last];
-    use_slot_[slot_use_[hole]] = hole - link.first_slot;
-    use_slot_[use] = kNone;
-  }
+// It has no flows, or will be listed elsewhere. It stays listed: often it has flows again before anyone looks.
+void MaxMin::retire(uint32_t id) {
+  const Group& group = groups_[id];
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
+    if (use_parts_[use] != 0) --links_[use_link_[use]].active;
+}
+
+void MaxMin::unlist(uint32_t use) {
+  Link& link = links_[use_link_[use]];
+  const uint32_t hole = link.first_slot + use_slot_[use], last = link.first_slot + --link.listed;
+  slot_use_[hole] = slot_use_[last];
+  slot_group_[hole] = slot_group_[last];
+  use_slot_[slot_use_[hole]] = hole - link.first_slot;
+  use_slot_[use] = kNone;
 }
 
 // Everything at the links of a changed group may have to move.
@@ -91,24 +94,27 @@ void MaxMin::set_flows(uint32_t id, uint32_t flows) {
   Group& group = groups_[id];
   if (group.flows == flows) return;
   change(id);
+  const bool had_none = group.flows == 0;
   group.flows = flows;
-  if (flows != 0 && !group.listed) list(id);
-  if (flows != 0 || !group.listed) return;
-  unlist(id);
+  if (had_none) list(id);
+  if (flows != 0) return;
+  retire(id);
   group.rate = 0;
   group.bottleneck = kNone;
 }
 
 void MaxMin::set_parts(uint32_t id, std::span<const uint16_t> parts, uint16_t of) {
   Group& group = groups_[id];
-  const bool was_listed = group.listed;
-  if (was_listed) {
+  const bool active = group.flows != 0;
+  if (active) {
     change(id);
-    unlist(id);
+    retire(id);
   }
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
+    if (use_slot_[use] != kNone) unlist(use);
   std::copy(parts.begin(), parts.end(), use_parts_.begin() + group.first_use);
   group.part = 1.0 / of;
-  if (!was_listed) return;
+  if (!active) return;
   list(id);
   change(id);
 }
@@ -116,45 +122,86 @@ void MaxMin::set_parts(uint32_t id, std::span<const uint16_t> parts, uint16_t of
 void MaxMin::set_capacity(uint32_t id, double capacity_bps) {
   Link& link = links_[id];
   link.capacity = capacity_bps;
-  for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot) change(slot_group_[slot]);
+  for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot)
+    if (groups_[slot_group_[slot]].flows != 0) change(slot_group_[slot]);
 }
 
-// Nothing at the link is inside yet: its load is that of all that are listed.
-void MaxMin::touch(uint32_t id) {
+void MaxMin::begin(uint32_t id) {
   Link& link = links_[id];
   if (link.touched) return;
   link.touched = true;
   touched_.push_back(id);
+  link.left = link.capacity;
   link.weight = link.held = 0;
-  link.unfrozen = 0;
+  link.unfrozen = link.inside = 0;
   link.key = kNoKey;
+}
+
+// The load of all that are listed; those that are inside have changed and carry nothing.
+void MaxMin::weigh_listed(uint32_t id) {
+  Link& link = links_[id];
+  if (link.inside == link.active) return;
   double load = 0;
-  for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot) {
+  for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed;) {
     const Group& group = groups_[slot_group_[slot]];
+    if (group.flows == 0) {
+      unlist(slot_use_[slot]);
+      continue;
+    }
     load += weight(group, slot_use_[slot]) * group.rate;
     if (group.bottleneck == id) link.held = std::max(link.held, group.rate);
+    ++slot;
   }
   link.left = link.capacity - load;
+}
+
+// Nothing at a link that has not been touched is inside.
+void MaxMin::touch(uint32_t id) {
+  if (links_[id].touched) return;
+  begin(id);
+  weigh_listed(id);
 }
 
 void MaxMin::take_in(uint32_t id) {
   Group& group = groups_[id];
   if (group.inside) return;
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
-    if (use_slot_[use] != kNone) touch(use_link_[use]);
+    if (use_parts_[use] != 0) touch(use_link_[use]);
   group.inside = true;
   group.frozen = false;
   inside_.push_back(id);
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
-    if (use_slot_[use] == kNone) continue;
+    if (use_parts_[use] == 0) continue;
     Link& link = links_[use_link_[use]];
     const double mine = weight(group, use);
     ++link.unfrozen;
+    ++link.inside;
     link.weight += mine;
     link.left += mine * group.rate;
-    if (!seeding_) propose(use_link_[use]);
+    propose(use_link_[use]);
   }
-  if (!seeding_ && group.limit > 0) push({group.limit, id, true});
+  if (group.limit > 0) push({group.limit, id, true});
+}
+
+// What it had belongs to another number of flows. The others at its links have not been looked at yet.
+void MaxMin::take_in_changed(uint32_t id) {
+  Group& group = groups_[id];
+  group.changed = false;
+  group.rate = 0;
+  group.bottleneck = kNone;
+  if (group.flows == 0) return;
+  group.inside = true;
+  group.frozen = false;
+  inside_.push_back(id);
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
+    if (use_parts_[use] == 0) continue;
+    begin(use_link_[use]);
+    Link& link = links_[use_link_[use]];
+    ++link.unfrozen;
+    ++link.inside;
+    link.weight += weight(group, use);
+  }
+  if (group.limit > 0) candidates_.push_back({group.limit, id, true});
 }
 
 void MaxMin::push(const Candidate& candidate) {
@@ -177,29 +224,19 @@ void MaxMin::propose(uint32_t id) {
 }
 
 void MaxMin::seed_set() {
-  seeding_ = true;
-  for (const uint32_t id : changed_) {
-    Group& group = groups_[id];
-    group.changed = false;
-    group.rate = 0;  // what it had belongs to another number of flows
-    group.bottleneck = kNone;
-  }
-  for (const uint32_t id : changed_)
-    if (groups_[id].listed) take_in(id);
+  candidates_.clear();
+  for (const uint32_t id : changed_) take_in_changed(id);
   for (const uint32_t id : seeds_) {
     links_[id].seed = false;
-    touch(id);
+    begin(id);
   }
-  seeding_ = false;
   changed_.clear();
   seeds_.clear();
-  candidates_.clear();
   for (const uint32_t id : touched_) {
+    weigh_listed(id);
     links_[id].key = key(links_[id]);
     if (links_[id].key != kNoKey) candidates_.push_back({links_[id].key, id, false});
   }
-  for (const uint32_t id : inside_)
-    if (groups_[id].limit > 0) candidates_.push_back({groups_[id].limit, id, true});
   std::make_heap(candidates_.begin(), candidates_.end(), above);
 }
 
@@ -209,7 +246,7 @@ void MaxMin::freeze(uint32_t id, double level, uint32_t bottleneck) {
   group.wanted = level;
   group.next_bottleneck = bottleneck;
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
-    if (use_slot_[use] == kNone) continue;
+    if (use_parts_[use] == 0) continue;
     Link& link = links_[use_link_[use]];
     const double mine = weight(group, use);
     link.left -= mine * level;
@@ -267,6 +304,7 @@ void MaxMin::release_held(uint32_t id) {
 // Who is outside and faster than this link now lets the others be must give way.
 bool MaxMin::take_in_faster(uint32_t id, double level) {
   const Link& link = links_[id];
+  if (link.inside == link.active) return false;
   bool any = false;
   for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot) {
     const Group& group = groups_[slot_group_[slot]];

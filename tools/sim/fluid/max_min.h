@@ -64,10 +64,10 @@ class MaxMin {
     uint16_t uses = 0;
     bool inside = false;  // of the set that is filled
     bool frozen = false;
-    bool listed = false;  // at its links
     bool changed = false;
   };
-  struct Link {
+  // Of a cache line, as groups meet links in no order that memory knows.
+  struct alignas(64) Link {
     double capacity = 0;
     // Of the filling under way.
     double left = 0;  // by those outside and by the frozen
@@ -75,11 +75,15 @@ class MaxMin {
     double held = 0;  // rate of those outside that have their bottleneck here; 0: none, or they have been looked at
     double key = 0;   // of its entry among the candidates
     uint32_t unfrozen = 0;
+    uint32_t inside = 0;
+    // Of every filling.
+    uint32_t active = 0;  // groups with flows
     uint32_t first_slot = 0;
-    uint32_t listed = 0;
+    uint32_t listed = 0;  // at least those groups; who has lost its flows leaves when the list is next walked
     bool touched = false;
     bool seed = false;
   };
+  static_assert(sizeof(Link) == 64);
   struct Candidate {
     double level;
     uint32_t of;  // a link or a group
@@ -88,9 +92,13 @@ class MaxMin {
   static bool above(const Candidate& a, const Candidate& b) { return a.level > b.level; }
 
   void list(uint32_t group);
-  void unlist(uint32_t group);
+  void retire(uint32_t group);
+  void unlist(uint32_t use);
+  void begin(uint32_t link);
+  void weigh_listed(uint32_t link);
   void touch(uint32_t link);
   void take_in(uint32_t group);
+  void take_in_changed(uint32_t group);
   void change(uint32_t group);
   void seed_set();
   void fill();
@@ -118,7 +126,6 @@ class MaxMin {
   std::vector<uint32_t> touched_;  // links
   std::vector<uint32_t> moved_;    // groups
   std::vector<Candidate> candidates_;
-  bool seeding_ = false;
 };
 
 }  // namespace orrery::sim
