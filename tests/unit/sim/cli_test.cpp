@@ -9,50 +9,14 @@
 #include <sstream>
 
 #include "tests/fakes/scratch_directory.h"
+#include "tests/unit/sim/cli_calls.h"
 #include "tools/sim/cli/command.h"
 #include "tools/sim/cli/progress.h"
 #include "tools/sim/cli/report_charts.h"
 
 namespace orrery::sim {
-namespace {
 
 using nlohmann::json;
-
-struct Outcome {
-  int code;
-  std::string out;
-  std::string err;
-};
-
-Outcome call(std::vector<std::string> arguments) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const int code = run(arguments, console);
-  return {code, out.str(), err.str()};
-}
-
-// Small enough to take a moment.
-std::vector<std::string> small_run(std::vector<std::string> more) {
-  std::vector<std::string> words{"run",     "--leaves", "2",        "--spines", "4",       "--hosts", "8",
-                                 "--bytes", "2M",       "--rounds", "2",        "--seeds", "2"};
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-std::string content(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-size_t lines(const std::string& text) {
-  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
-}
-
-}  // namespace
 
 TEST_CASE("a run compares every scheme, beside the ideal") {
   const Outcome outcome = call(small_run({}));
@@ -98,28 +62,8 @@ TEST_CASE("the fluid engine agrees with the packet engine where nothing queues")
 }
 
 TEST_CASE("the same seeds give the same result") {
-  const auto figures = [](const Outcome& outcome) {
-    json document = json::parse(outcome.out);
-    document["ideal"].erase("cpu_s");
-    for (json& scheme : document["schemes"])
-      for (json& run : scheme["per_seed"]) run.erase("cpu_s");
-    return document;
-  };
   const auto words = small_run({"--json", "--scheme", "ecmp", "--scheme", "reps"});
-  CHECK(figures(call(words)) == figures(call(words)));
-}
-
-TEST_CASE("tables of flows and links have a line per run and flow or link") {
-  const test::ScratchDirectory folder;
-  const std::string prefix = folder.file("x");
-  REQUIRE(call(small_run({"--scheme", "ecmp", "--csv", prefix})).code == kOk);
-  const std::string flows = content(prefix + ".flows.csv"), links = content(prefix + ".links.csv");
-  CHECK(lines(flows) == 1 + 2 * 8);
-  CHECK(lines(links) == 1 + 2 * (16 + 16));
-  CHECK(flows.starts_with("scheme,seed,flow,job,src,dst,bytes,"));
-  CHECK(contains(flows, "\necmp,2,7,job1,"));
-  // Two rounds of a ring of 8: each rank sends 2 * 7/8 of the array in each.
-  CHECK(contains(flows, ",7000000,28,28,"));
+  CHECK(without_timings(call(words).out) == without_timings(call(words).out));
 }
 
 TEST_CASE("compare puts two results side by side, report makes a page of one") {
@@ -167,39 +111,6 @@ TEST_CASE("a result that goes to a file tells what links, queues and NICs did ov
   REQUIRE(call(small_run({"--scheme", "ecmp", "-o", path, "--no-history"})).code == kOk);
   CHECK_FALSE(json::parse(content(path))["schemes"][0].contains("history"));
   CHECK(contains(call({"report", path}).out, "has no history"));
-}
-
-TEST_CASE("an interrupted study goes on where it was, and comes to the same") {
-  const test::ScratchDirectory folder;
-  const std::string path = folder.file("a.json");
-  REQUIRE(call(small_run({"--scheme", "ecmp,orrery", "-o", path})).code == kOk);
-  const auto figures = [&] {
-    json document = json::parse(content(path));
-    document["ideal"].erase("cpu_s");
-    for (json& scheme : document["schemes"])
-      for (json& run : scheme["per_seed"]) run.erase("cpu_s");
-    return document;
-  };
-  const json whole = figures();
-  json part = json::parse(content(path));
-  part["schemes"][1]["per_seed"].erase(1);
-  part["schemes"][0]["per_seed"][1].erase("drops");  // not whole: is run again
-  part["runs_done"] = 3;
-  std::ofstream(path) << part;
-  const Outcome resumed = call(small_run({"--scheme", "ecmp,orrery", "-o", path, "--resume", "--progress"}));
-  CHECK(resumed.code == kOk);
-  CHECK(contains(resumed.err, "run 3 of 5: ecmp, seed 2"));
-  CHECK(contains(resumed.err, "run 5 of 5: orrery, seed 2"));
-  CHECK(lines(resumed.err) == 2);
-  CHECK(figures() == whole);
-  // More seeds only add to it; other jobs, fabrics and models are refused.
-  std::vector<std::string> more = small_run({"--scheme", "ecmp", "-o", path, "--resume", "--progress"});
-  *(std::find(more.begin(), more.end(), "--seeds") + 1) = "3";
-  CHECK(contains(call(more).err, "run 4 of 4: ecmp, seed 3"));
-  const Outcome other = call(small_run({"--pfc", "off", "--scheme", "ecmp", "-o", path, "--resume"}));
-  CHECK(other.code == kUsage);
-  CHECK(contains(other.err, "is the result of another study"));
-  CHECK(contains(call(small_run({"--resume"})).err, "--output"));
 }
 
 TEST_CASE("a page shows what a document claims as text, never as markup") {

@@ -88,6 +88,29 @@ TEST_CASE("an incast loses nothing with flow control, and recovers by going back
   CHECK((result.totals.drops == 0) == config.pfc.enabled);
   CHECK((result.totals.pauses > 0) == config.pfc.enabled);
   CHECK((result.totals.retransmitted > 0) == !config.pfc.enabled);
+  LinkTotals links;
+  for (const LinkTotals& link : result.links) {
+    links.drops += link.drops;
+    links.marks += link.marks;
+    links.pauses += link.pauses;
+    CHECK((link.paused_time > 0) == (link.pauses > 0));
+  }
+  CHECK(links.drops == result.totals.drops);
+  CHECK(links.marks == result.totals.marks);
+  CHECK(links.pauses == result.totals.pauses);
+  uint64_t again = 0;
+  for (const QpTotals& qp : result.qps) again += qp.retransmitted;
+  CHECK(again == result.totals.retransmitted);
+}
+
+TEST_CASE("a pause that does not end counts until the run does") {
+  const auto graph = leaf_spine(1, 1, 4);
+  PacketConfig config = plain_config();
+  const fabric::LinkId port = graph.link(graph.nics()[3].uplink).reverse;
+  config.faults = {{.at = kPerUs, .link = port, .up = false, .kind = FaultKind::kPausingNic}};
+  const RunResult result = run_packets(graph, incast(graph, {1}, 400'000), config);
+  CHECK(result.links[port].pauses == 1);
+  CHECK(result.links[port].paused_time == result.end - kPerUs);
 }
 
 TEST_CASE("steps release messages in turn: a chain around a ring") {

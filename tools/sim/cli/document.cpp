@@ -60,10 +60,14 @@ json settings_of(const Scenario& scenario) {
           {"clock_error_ns", static_cast<double>(scenario.clock_error) / static_cast<double>(kPerNs)}};
 }
 
-json scheme_of(const fabric::Graph& graph, const StudyResult& result, const Summary& s) {
+json scheme_of(const fabric::Graph& graph, const StudyResult& result, const DocumentParts& parts, const Summary& s) {
   json runs = json::array();
-  for (const Run& run : result.runs)
-    if (run.scheme == s.scheme) runs.push_back(record_of(graph, run));
+  for (const Run& run : result.runs) {
+    if (run.scheme != s.scheme) continue;
+    json& record = runs.emplace_back(record_of(graph, run));
+    const auto digest = parts.csv_digests.find({run.scheme, run.seed});
+    if (digest != parts.csv_digests.end()) record["csv_digest"] = digest->second;
+  }
   return {{"scheme", std::string(name_of(s.scheme))},
           {"iterations", s.iterations},
           {"unfinished", s.unfinished},
@@ -92,7 +96,7 @@ json document_of(const RunRequest& request, const fabric::Graph& graph, const St
                  const DocumentParts& parts) {
   json schemes = json::array();
   for (const Summary& summary : result.summaries) {
-    json& scheme = schemes.emplace_back(scheme_of(graph, result, summary));
+    json& scheme = schemes.emplace_back(scheme_of(graph, result, parts, summary));
     if (const auto history = parts.histories.find(summary.scheme); history != parts.histories.end())
       scheme["history"] = history->second;
   }

@@ -7,15 +7,19 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "tools/sim/cli/command.h"
 
 namespace orrery::sim {
 
+using RunKey = std::pair<Scheme, uint64_t>;  // with its seed
+
 // What the study itself does not know.
 struct DocumentParts {
   std::string fingerprint;                     // of everything that decides what a run comes to
   std::map<Scheme, nlohmann::json> histories;  // history_of()
+  std::map<RunKey, std::string> csv_digests;   // CsvFiles::add()
 };
 
 // `result` may be of a study that is not finished.

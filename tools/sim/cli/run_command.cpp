@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -38,9 +39,6 @@ class RunCommand {
     ORRERY_TRY(
         check_memory(memory_needed(*traffic_, scenario.schemes, scenario.scheme_options), memory_limit(request_)));
     ORRERY_TRY(take_up());
-    if (!request_.csv.empty()) {
-      ORRERY_ASSIGN(csv_, CsvFiles::create(request_.csv));
-    }
     const auto result = run_study(study());
     progress_.finish();
     if (!result) return result.error();
@@ -57,9 +55,27 @@ class RunCommand {
     if (request_.resume) {
       ORRERY_ASSIGN(known_, KnownRuns::load(request_.output, *graph_, parts_));
     }
+    if (!request_.csv.empty()) {
+      std::erase_if(parts_.csv_digests, [this](const auto& entry) { return !is_wanted(entry.first); });
+      ORRERY_ASSIGN(csv_, CsvFiles::create(request_.csv, parts_.csv_digests));
+    }
     for (const std::string& path : {request_.output, request_.page})
       if (!path.empty() && !std::ofstream(path, std::ios::app)) return cannot_write(path);
     return {};
+  }
+
+  bool is_wanted(const RunKey& run) const {
+    const Scenario& scenario = request_.scenario;
+    const auto has = [](const auto& all, const auto& one) {
+      return std::find(all.begin(), all.end(), one) != all.end();
+    };
+    return has(scenario.schemes, run.first) && has(scenario.seeds, run.second);
+  }
+
+  // Unless its lines in the tables are gone.
+  std::optional<Run> recall(Scheme scheme, uint64_t seed, bool ideal) const {
+    if (csv_ && !ideal && !csv_->has(scheme, seed)) return std::nullopt;
+    return known_.find(scheme, seed, ideal);
   }
 
   Study study() {
@@ -74,13 +90,13 @@ class RunCommand {
     study.ideal = request_.ideal;
     study.clock_errors = [this](uint64_t seed) { return clock_errors(request_.scenario, *graph_, seed); };
     study.record = request_.history && !(request_.output.empty() && request_.page.empty());
-    study.known = [this](Scheme scheme, uint64_t seed, bool ideal) { return known_.find(scheme, seed, ideal); };
+    study.known = [this](Scheme scheme, uint64_t seed, bool ideal) { return recall(scheme, seed, ideal); };
     if (request_.progress || console_.terminal) {
       study.on_start = [this](const RunStart& start) { progress_.start(start, *traffic_); };
       study.on_pulse = [this](const Pulse& pulse) { progress_.pulse(pulse); };
     }
     study.on_run = [this](const Observation& o) {
-      if (csv_) csv_->add(*graph_, *traffic_, o);
+      if (csv_) parts_.csv_digests[{o.run.scheme, o.run.seed}] = csv_->add(*graph_, *traffic_, o);
       if (!o.result.waveforms.empty()) parts_.histories[o.run.scheme] = history_of(*graph_, o.result, o.run.seed);
     };
     study.on_step = [this](const StudyResult& result) { return save(result); };

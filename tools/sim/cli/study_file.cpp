@@ -6,28 +6,13 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tools/sim/cli/digest.h"
 #include "tools/sim/cli/run_record.h"
 
 namespace orrery::sim {
 namespace {
 
 using nlohmann::json;
-
-// FNV-1a, 64 bits.
-class Digest {
- public:
-  void add(std::string_view text) {
-    for (const char c : text) value_ = (value_ ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-    add(text.size());
-  }
-  void add(uint64_t number) {
-    for (int shift = 0; shift < 64; shift += 8) value_ = (value_ ^ (number >> shift & 0xff)) * 0x100000001b3u;
-  }
-  std::string text() const { return fmt::format("{:016x}", value_); }
-
- private:
-  uint64_t value_ = 0xcbf29ce484222325u;
-};
 
 void add(Digest& digest, const std::vector<Edge>& edges) {
   for (const Edge& edge : edges) digest.add(uint64_t{edge.from} << 32 | edge.to);
@@ -98,6 +83,7 @@ void KnownRuns::take(const json& document, const fabric::Graph& graph, DocumentP
     for (const json& record : scheme.value("per_seed", json::array()))
       if (auto run = run_of(graph, record)) {
         run->scheme = *name;
+        if (record.contains("csv_digest")) parts.csv_digests[{*name, run->seed}] = record["csv_digest"];
         runs_[{*name, run->seed}] = std::move(*run);
       }
     if (scheme.contains("history")) parts.histories[*name] = scheme["history"];

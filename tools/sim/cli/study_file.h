@@ -26,7 +26,7 @@ class KnownRuns {
   void take(const nlohmann::json& document, const fabric::Graph& graph, DocumentParts& parts);
 
   std::optional<Run> ideal_;
-  std::map<std::pair<Scheme, uint64_t>, Run> runs_;
+  std::map<RunKey, Run> runs_;
 };
 
 // Replaces `path` by `text` at once: whoever reads sees the old or the new, and a crash leaves one of them.

@@ -30,7 +30,13 @@ struct LinkTotals {
   uint64_t max_queued_bytes = 0;
   uint64_t drops = 0;
   uint64_t marks = 0;
+  uint64_t pauses = 0;  // times that the far end stopped it
   Time paused_time = 0;
+};
+
+struct QpTotals {
+  uint64_t retransmitted = 0;  // data packets sent again
+  uint64_t path_changes = 0;
 };
 
 // What a link carried, in equal slices of time from 0 on.
@@ -57,6 +63,7 @@ struct RunResult {
   std::vector<Time> released_at, delivered_at;  // by message; kNever: did not happen
   std::vector<Time> step_done_at;               // by step; kNever
   std::vector<LinkTotals> links;                // by fabric::LinkId
+  std::vector<QpTotals> qps;                    // by queue pair; empty of engines that do not count by queue pair
   std::vector<Waveform> waveforms;              // by fabric::LinkId if recorded, else empty
   QueueTimes core_queues, edge_queues;          // of switch ports towards switches, towards hosts; if recorded
   size_t state_bytes = 0;                       // what the engine's state took

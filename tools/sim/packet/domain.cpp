@@ -276,6 +276,7 @@ void Domain::take_pause(uint32_t link, bool pause) {
   port.data_paused = pause;
   if (pause) {
     port.paused_since = now_;
+    ++port.pauses;
     if (config_.pfc.watchdog != 0)
       events_.push_late(now_ + config_.pfc.watchdog, Event::make_key(EventKind::kWatchdog, link));
     return;

@@ -118,6 +118,7 @@ void Domain::rewind(uint32_t id, uint32_t psn) {
   QpSender& qp = world_.senders[id];
   if (psn >= qp.next_psn) return;
   counters_.retransmitted += qp.next_psn - psn;
+  qp.retransmitted += qp.next_psn - psn;
   qp.next_psn = psn;
   qp.sending = qp.acked;
 }
@@ -203,6 +204,7 @@ Packet Domain::next_data(uint32_t host) {
   uint32_t psn, at;
   if (again) {
     ++counters_.retransmitted;
+    ++qp.retransmitted;
     psn = world_.reordered[id].resend.back();
     world_.reordered[id].resend.pop_back();
     at = qp.acked;

@@ -64,6 +64,7 @@ uint32_t Domain::choose_path(uint32_t id, bool burst_begins) {
   const uint32_t before = qp.path;
   qp.path = next_live_path(id);
   counters_.path_changes += qp.path != before;
+  qp.path_changes += qp.path != before;
   return qp.path;
 }
 

@@ -98,10 +98,13 @@ RunResult collect(const World& world, std::vector<Part>& parts) {
     result.delivered_at.push_back(message.delivered_at);
     if (message.delivered_at != kNever) result.end = std::max(result.end, message.delivered_at);
   }
+  for (const QpSender& qp : world.senders) result.qps.push_back({qp.retransmitted, qp.path_changes});
   for (const StepState& step : world.steps) result.step_done_at.push_back(step.done_at);
   for (size_t link = 0; link < world.wires.wires.size(); ++link) {
     const Port& port = world.ports[link];
-    result.links.push_back({port.sent_bytes, port.max_queued_bytes, port.drops, port.marks, port.paused_time});
+    const bool still = port.data_paused && port.paused_since < result.end;
+    result.links.push_back({port.sent_bytes, port.max_queued_bytes, port.drops, port.marks, port.pauses,
+                            port.paused_time + (still ? result.end - port.paused_since : 0)});
     result.state_bytes += sizeof(Port) + port.data.bytes() + port.control.bytes();
   }
   Time slice = 0;

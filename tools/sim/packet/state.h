@@ -72,6 +72,7 @@ struct alignas(128) Port {
   uint32_t max_queued_bytes = 0;
   uint32_t drops = 0;
   uint32_t marks = 0;
+  uint32_t pauses = 0;
   Time paused_since = 0;
   Time paused_time = 0;
 };
@@ -118,6 +119,7 @@ struct alignas(64) QpSender {
   uint32_t random = 1;
   uint32_t round_end = 0;  // kRehash: the psn that ends the present round trip
   uint32_t round_acks = 0, round_marks = 0, bad_rounds = 0;
+  uint32_t retransmitted = 0, path_changes = 0;  // as Totals has them
   Time last_sent = 0;
 };
 

@@ -38,35 +38,70 @@ class StudyRunner {
   }
 
   Result<StudyResult> run() {
-    if (study_.ideal) {
+    if (study_.known) recall();
+    known_ = result_.done();
+    if (study_.ideal && !result_.ideal) {
       // Any path will do there.
-      ORRERY_ASSIGN(result_.ideal, run_or_recall(Scheme::kEcmp, study_.seeds.front(), true));
-      if (study_.on_step) ORRERY_TRY(study_.on_step(result_));
+      ORRERY_ASSIGN(result_.ideal, run_one(non_blocking(*study_.graph), Scheme::kEcmp, study_.seeds.front(), true));
+      summarise_all();
+      ORRERY_TRY(step());
     }
+    size_t at = 0;
     for (const Scheme scheme : study_.schemes) {
-      const size_t first = result_.runs.size();
-      result_.summaries.emplace_back();
+      const size_t first = at;
       for (const uint64_t seed : study_.seeds) {
-        ORRERY_ASSIGN(Run run, run_or_recall(scheme, seed, false));
-        result_.runs.push_back(std::move(run));
-        std::vector<const Run*> runs;
-        for (size_t i = first; i < result_.runs.size(); ++i) runs.push_back(&result_.runs[i]);
-        result_.summaries.back() = summarise(runs, result_.ideal_ms());
-        if (study_.on_step) ORRERY_TRY(study_.on_step(result_));
+        if (is_at(at, scheme, seed)) {
+          ++at;
+          continue;
+        }
+        ORRERY_ASSIGN(Run run, run_one(*study_.graph, scheme, seed, false));
+        result_.runs.insert(result_.runs.begin() + static_cast<std::ptrdiff_t>(at++), std::move(run));
+        summarise_from(first);
+        ORRERY_TRY(step());
       }
     }
+    if (known_ == result_.total) ORRERY_TRY(step());
     return std::move(result_);
   }
 
  private:
-  Result<Run> run_or_recall(Scheme scheme, uint64_t seed, bool ideal) {
-    if (study_.known)
-      if (auto run = study_.known(scheme, seed, ideal)) {
-        ++known_;
-        return std::move(*run);
-      }
-    return ideal ? run_one(non_blocking(*study_.graph), scheme, seed, true)
-                 : run_one(*study_.graph, scheme, seed, false);
+  // All that is known comes first: what on_step() saves never holds less than there was.
+  void recall() {
+    if (study_.ideal) result_.ideal = study_.known(Scheme::kEcmp, study_.seeds.front(), true);
+    for (const Scheme scheme : study_.schemes)
+      for (const uint64_t seed : study_.seeds)
+        if (auto run = study_.known(scheme, seed, false)) result_.runs.push_back(std::move(*run));
+    summarise_all();
+  }
+
+  bool is_at(size_t at, Scheme scheme, uint64_t seed) const {
+    return at < result_.runs.size() && result_.runs[at].scheme == scheme && result_.runs[at].seed == seed;
+  }
+
+  Status step() const { return study_.on_step ? study_.on_step(result_) : Status(); }
+
+  void summarise_all() {
+    for (size_t first = 0; first < result_.runs.size();) first = summarise_from(first);
+  }
+
+  // The runs of one scheme, which begin at `first`. Returns where they end.
+  size_t summarise_from(size_t first) {
+    const Scheme scheme = result_.runs[first].scheme;
+    std::vector<const Run*> runs;
+    size_t end = first;
+    for (; end < result_.runs.size() && result_.runs[end].scheme == scheme; ++end) runs.push_back(&result_.runs[end]);
+    auto& summaries = result_.summaries;
+    auto place = std::find_if(summaries.begin(), summaries.end(), [&](const Summary& s) { return s.scheme == scheme; });
+    // In the order of the runs: what stands behind the scheme's has its summary already.
+    if (place == summaries.end()) {
+      const auto next = end == result_.runs.size()
+                            ? summaries.end()
+                            : std::find_if(summaries.begin(), summaries.end(),
+                                           [&](const Summary& s) { return s.scheme == result_.runs[end].scheme; });
+      place = summaries.emplace(next);
+    }
+    *place = summarise(runs, result_.ideal_ms());
+    return end;
   }
 
   Result<Run> run_one(const fabric::Graph& graph, Scheme scheme, uint64_t seed, bool ideal) {
@@ -98,7 +133,7 @@ class StudyRunner {
   }
 
   const Study& study_;
-  size_t known_ = 0;
+  size_t known_ = 0;  // runs of an earlier study
   StudyResult result_;
 };
 

@@ -34,7 +34,7 @@ struct RunStart {
 
 struct StudyResult {
   std::optional<Run> ideal;        // on the same fabric with core links kIdealFactor times as fast
-  std::vector<Run> runs;           // by scheme, then by seed
+  std::vector<Run> runs;           // by scheme, then by seed: those that there are
   std::vector<Summary> summaries;  // by scheme, of the runs that there are
   size_t total = 0;                // runs of the whole study, the ideal among them
   size_t done() const { return runs.size() + (ideal ? 1 : 0); }
@@ -59,12 +59,13 @@ struct Study {
   // LoweringOptions::clock_error_ps; not set: clocks are right.
   std::function<std::vector<int64_t>(uint64_t seed)> clock_errors;
   bool record = false;  // the first seed of every scheme
-  // Of an earlier study of the same: what it knows is not run again. May be empty.
+  // Of an earlier study of the same: what it knows is not run again, and is in every StudyResult. May be empty.
   std::function<std::optional<Run>(Scheme, uint64_t seed, bool ideal)> known;
-  std::function<void(const RunStart&)> on_start;      // may be empty, as all that follow
-  std::function<void(const Pulse&)> on_pulse;         // of the run that started last
-  std::function<void(const Observation&)> on_run;     // not for the ideal
-  std::function<Status(const StudyResult&)> on_step;  // after every run; an error ends the study
+  std::function<void(const RunStart&)> on_start;   // may be empty, as all that follow
+  std::function<void(const Pulse&)> on_pulse;      // of the run that started last
+  std::function<void(const Observation&)> on_run;  // not for the ideal
+  // After every run, or once when all was known; an error ends the study.
+  std::function<Status(const StudyResult&)> on_step;
 };
 
 inline constexpr uint64_t kIdealFactor = 100;

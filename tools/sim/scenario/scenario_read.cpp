@@ -117,10 +117,11 @@ class ScenarioReader {
     } else {
       map.each("schemes", "name the schemes, or write all", [&](const YamlNode& item, size_t) {
         const auto scheme = scheme_of(item.text);
-        if (scheme)
-          scenario_.schemes.push_back(*scheme);
-        else
+        auto& schemes = scenario_.schemes;
+        if (!scheme)
           map.unknown_word("schemes", item.text, names);
+        else if (std::find(schemes.begin(), schemes.end(), *scheme) == schemes.end())
+          schemes.push_back(*scheme);
       });
     }
     map.whole("connections", scenario_.scheme_options.connections, 1, 64);
