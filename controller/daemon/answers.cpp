@@ -116,7 +116,7 @@ msg::PlannedFlow Answers::planned_flow(size_t index) {
   flow.path = core_.fabric_.path_names(assigned.path);
   if (!assigned.backups.empty()) flow.backup = core_.fabric_.path_names(assigned.backups.front());
   flow.bytes_per_round = demand.bytes;
-  flow.release_offset_ns = assigned.release_offset_ns;
+  flow.release_offset_ns = core_.release_offset_ns(index);
   flow.pace_bps = assigned.pace_bps;
   using State = msg::PlannedFlow::State;
   flow.state = !demand.fixed.empty()                         ? State::kFixed
@@ -164,6 +164,17 @@ msg::FlowList Answers::flow_list() {
   return list;
 }
 
+// What other jobs, and what agents can do, make of its release offset.
+void Answers::add_times(size_t index, std::vector<std::string>& reasons) const {
+  const DemandKey& key = core_.in_force_.demands.keys[index];
+  const fabric::Nic* src = core_.fabric_.find_nic(key.tuple.src);
+  const Turns::Turn* turn = key.is_pair() && src != nullptr ? core_.turns_.of_host(src->host) : nullptr;
+  if (turn != nullptr) reasons.push_back(turn->why);
+  if (core_.in_force_.plan->flows[index].release_offset_ns > core_.options_.hold_cap_ns)
+    reasons.push_back(fmt::format("Agents hold a send back by at most {} us (plan.hold_cap_us), so it starts then.",
+                                  core_.options_.hold_cap_ns / 1000));
+}
+
 // Whether some of the bytes may be out of the plan's hands.
 void Answers::add_doubts(size_t index, std::vector<std::string>& reasons) {
   for (const LiveFlow* flow : live_flows(index))
@@ -185,6 +196,7 @@ msg::Response Answers::explain(uint64_t flow_id) {
   explanation.bounds = bounds();
   auto reasons = planner::explain(core_.in_force_.demands.snapshot, *core_.in_force_.plan, flow_id);
   if (reasons) explanation.reasons = *std::move(reasons);
+  add_times(found->second, explanation.reasons);
   if (const std::string* refusal = core_.rollout_.refusal(flow_id))
     explanation.reasons.push_back(
         fmt::format("the {} driver cannot carry it out, so it stays unmanaged: {}", core_.driver_.name(), *refusal));

@@ -29,6 +29,7 @@ class Answers {
   msg::PlannedFlow planned_flow(size_t index);
   msg::LiveFlow live_flow(LiveFlow& flow);
   std::vector<LiveFlow*> live_flows(size_t index);
+  void add_times(size_t index, std::vector<std::string>& reasons) const;
   void add_doubts(size_t index, std::vector<std::string>& reasons);
   std::vector<msg::HopExplanation> hops(const fabric::Path& path, const FiveTuple& tuple) const;
   std::string decided_by(fabric::LinkId link, const FiveTuple& tuple, std::vector<std::string>& alternatives) const;

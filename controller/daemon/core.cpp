@@ -217,6 +217,7 @@ void Core::step(uint64_t now_ns) {
   rollout_.poll(now_ns);
   expire(now_ns);
   if (now_ns >= plan_due_ns_) plan(now_ns);
+  if (options_.turns && now_ns >= turns_.due_ns()) look_at_turns(now_ns);
   settle(now_ns);
   if (communicators_.version() != saved_version_ && now_ns >= saved_ns_ + kSavePeriodNs) save(now_ns);
 }
@@ -265,6 +266,10 @@ void Core::plan(uint64_t now_ns) {
   }
   planning_problem_.clear();
   adopt(std::move(demands), *std::move(made), planning_ns);
+  roll_out(now_ns);
+}
+
+void Core::roll_out(uint64_t now_ns) {
   std::vector<drivers::Flow> flows = flows_to_roll_out();
   if (std::equal(flows.begin(), flows.end(), rolled_out_.begin(), rolled_out_.end(), same)) {
     announced_ns_ = 0;
@@ -278,6 +283,32 @@ void Core::plan(uint64_t now_ns) {
   rolled_out_ = std::move(flows);
   rolled_out_ns_ = now_ns;
   ++path_epoch_;
+}
+
+void Core::look_at_turns(uint64_t now_ns) {
+  const auto path_of = [this](const AddressPair& pair) { return planned_path(pair_key(pair.first, pair.second)); };
+  const auto keeps_time = [this](const std::string& host) {
+    const auto found = hosts_.all().find(host);
+    return found != hosts_.all().end() && !found->second.clock.release_suspended;
+  };
+  const Result<Jobs> jobs = find_jobs({fabric_, communicators_, forecaster_, path_of, keeps_time});
+  std::vector<uint64_t> room_ns(jobs ? jobs->jobs.size() : 0, options_.hold_cap_ns);
+  for (size_t i = 0; jobs && !room_ns.empty() && i < in_force_.plan->flows.size(); ++i) {
+    const fabric::Nic* src = fabric_.find_nic(in_force_.demands.snapshot.flows[i].src);
+    if (src == nullptr || jobs->of_host[src->host] == fabric::kNone) continue;
+    const uint64_t stagger_ns = std::min(in_force_.plan->flows[i].release_offset_ns, options_.hold_cap_ns);
+    uint64_t& room = room_ns[jobs->of_host[src->host]];
+    room = std::min(room, options_.hold_cap_ns - stagger_ns);
+  }
+  const bool changed = turns_.look(fabric_, jobs, room_ns, now_ns);
+  if (changed && now_ns >= retry_ns_) roll_out(now_ns);
+}
+
+uint64_t Core::release_offset_ns(size_t index) const {
+  const DemandKey& key = in_force_.demands.keys[index];
+  const fabric::Nic* src = fabric_.find_nic(key.tuple.src);
+  const uint64_t wait_ns = key.is_pair() && src != nullptr ? turns_.wait_ns(src->host) : 0;
+  return std::min(in_force_.plan->flows[index].release_offset_ns + wait_ns, options_.hold_cap_ns);
 }
 
 bool Core::is_usable(const fabric::Path& path) const {
@@ -331,7 +362,7 @@ std::vector<drivers::Flow> Core::flows_to_roll_out() const {
     flow.tuple = exists ? key.tuple : FiveTuple{demand.src, demand.dst, 0, 0, IPPROTO_TCP};
     flow.path = assigned.path;
     flow.backups = assigned.backups;
-    flow.release_offset_ns = assigned.release_offset_ns;
+    flow.release_offset_ns = release_offset_ns(i);
     flow.pace_bps = assigned.pace_bps;
     flow.protocol = flow.tuple.protocol;
     flows.push_back(flow);

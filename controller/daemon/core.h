@@ -18,6 +18,7 @@
 #include "controller/daemon/flows.h"
 #include "controller/daemon/hosts.h"
 #include "controller/daemon/links.h"
+#include "controller/daemon/turns.h"
 #include "controller/drivers/driver.h"
 #include "controller/drivers/switch_link.h"
 #include "controller/forecast/forecaster.h"
@@ -34,6 +35,8 @@ struct CoreOptions {
   rollout::Options rollout;
   uint64_t coalesce_ns = 50'000'000;  // changes of bytes wait for others this long
   uint64_t retry_ns = 5'000'000'000;  // after a plan that had to be taken back
+  bool turns = false;                 // jobs that share links are moved apart in time
+  uint64_t hold_cap_ns = 1'000'000;   // no flow is held back for longer, as agents would not
 };
 
 // What the core needs from outside; all of it outlives the core.
@@ -105,6 +108,10 @@ class Core : public api::Receiver {
   void find_adopted(Demands& demands) const;
   void adopt(Demands demands, std::shared_ptr<const planner::Plan> plan, uint64_t planning_ns);
   std::vector<drivers::Flow> flows_to_roll_out() const;
+  void roll_out(uint64_t now_ns);
+  void look_at_turns(uint64_t now_ns);
+  // Of a flow of the plan in force: its stagger, and what its job waits for others.
+  uint64_t release_offset_ns(size_t index) const;
   bool is_usable(const fabric::Path& path) const;
   bool may_move(LiveFlow& flow, uint64_t now_ns);
   bool speaks_roce(const IpAddress& address) const;
@@ -128,6 +135,7 @@ class Core : public api::Receiver {
   planner::PlanCache cache_;
   FlowIds flow_ids_;
   rollout::Rollout rollout_;
+  Turns turns_;
 
   PlanInForce in_force_;
   std::vector<drivers::Flow> rolled_out_;  // what rollout was given last

@@ -25,6 +25,7 @@ void Answers::add_plan_problems(std::vector<std::string>& problems) const {
         fmt::format("the last planning failed, the plan before stays in force: {}", core_.planning_problem_));
   if (!core_.rollout_problem_.empty())
     problems.push_back(core_.rollout_problem_ + "; it is tried again every few seconds");
+  if (std::string turns = core_.turns_.problem(now_ns_); !turns.empty()) problems.push_back(std::move(turns));
   size_t unmanaged = 0;
   std::string reason;
   for (const planner::FlowAssignment& flow : core_.in_force_.plan->flows) {

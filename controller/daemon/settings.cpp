@@ -51,6 +51,14 @@ void add_planning(config::Table& table, ControllerSettings& s) {
            {.unit = "paths", .low = 0, .high = 4, .help = "backup paths wanted for each flow"})
       .key("plan.stagger_enabled", s.stagger, true,
            {.help = "give flows that must share a link different release offsets"})
+      .key("plan.turns_enabled", s.turns, false,
+           {.help = "hold jobs that share links back, a little at each collective, until they send in turns; needs the "
+                    "clocks of the hosts to agree within a fraction of the time that a collective takes"})
+      .key("plan.hold_cap_us", s.hold_cap_us, 1000,
+           {.unit = "µs",
+            .low = 0,
+            .high = 10'000,
+            .help = "no release offset is longer: what agents allow (their preload.hold_cap_us)"})
       .key("plan.move_penalty_percent", s.move_penalty_percent, 1,
            {.unit = "%",
             .low = 0,

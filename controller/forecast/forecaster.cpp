@@ -59,6 +59,7 @@ struct Forecaster::History {
 
   std::optional<bool> observe(const Operation& operation, uint64_t start_ns);
   std::optional<Prediction> predict() const;
+  std::optional<Rhythm> rhythm() const;
 
  private:
   bool follow(const Operation& operation, uint64_t start_ns);
@@ -174,6 +175,22 @@ std::optional<Prediction> Forecaster::History::predict() const {
   return prediction;
 }
 
+std::optional<Rhythm> Forecaster::History::rhythm() const {
+  const std::optional<Prediction> prediction = predict();
+  if (!prediction) return std::nullopt;
+  Rhythm rhythm{.last_start_ns = last_start_ns,
+                .period_ns = prediction->period_ns,
+                .jitter_ns = prediction->jitter_ns,
+                .round = {}};
+  uint64_t start_ns = last_start_ns;
+  for (size_t ahead = 0; ahead < sequence.size(); ++ahead) {
+    const Step& step = sequence[(next + ahead) % sequence.size()];
+    start_ns = after(start_ns, step.gap_ns);
+    rhythm.round.push_back({step.operation, start_ns});
+  }
+  return rhythm;
+}
+
 Forecaster::Forecaster() = default;
 Forecaster::~Forecaster() = default;
 Forecaster::Forecaster(Forecaster&&) noexcept = default;
@@ -195,6 +212,11 @@ std::optional<bool> Forecaster::observe(uint64_t comm_id, const Operation& opera
 std::optional<Prediction> Forecaster::predict(uint64_t comm_id) const {
   const auto found = histories_.find(comm_id);
   return found == histories_.end() ? std::nullopt : found->second->predict();
+}
+
+std::optional<Rhythm> Forecaster::rhythm(uint64_t comm_id) const {
+  const auto found = histories_.find(comm_id);
+  return found == histories_.end() ? std::nullopt : found->second->rhythm();
 }
 
 Score Forecaster::score(uint64_t comm_id) const {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 namespace orrery::forecast {
 
@@ -33,6 +34,18 @@ struct Prediction {
   double confidence = 0;  // 0..1: share of recent predictions that held
 };
 
+// A communicator's next round, from its next operation on.
+struct Rhythm {
+  struct Expected {
+    Operation operation;
+    uint64_t start_ns = 0;  // TAI
+  };
+  uint64_t last_start_ns = 0;  // TAI
+  uint64_t period_ns = 0;
+  uint64_t jitter_ns = 0;
+  std::vector<Expected> round;
+};
+
 struct Score {
   uint64_t hits = 0;  // operation, bytes and start window as predicted
   uint64_t misses = 0;
@@ -50,6 +63,7 @@ class Forecaster {
   // came as predicted; nothing while there was no prediction.
   std::optional<bool> observe(uint64_t comm_id, const Operation& operation, uint64_t start_ns);
   std::optional<Prediction> predict(uint64_t comm_id) const;
+  std::optional<Rhythm> rhythm(uint64_t comm_id) const;
   Score score(uint64_t comm_id) const;
   void forget(uint64_t comm_id);
   size_t communicators() const { return histories_.size(); }

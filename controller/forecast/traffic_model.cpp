@@ -59,14 +59,26 @@ std::vector<RankFlow> between(uint32_t src, uint32_t dst, uint32_t nranks, uint6
 
 }  // namespace
 
+uint64_t flow_bytes(uint16_t op, uint64_t bytes, uint32_t nranks) {
+  if (nranks < 2) return 0;
+  switch (op) {
+    case ORRERY_OP_ALL_REDUCE:
+      return scale(bytes, uint64_t{2} * (nranks - 1), nranks);
+    case ORRERY_OP_ALL_GATHER:
+    case ORRERY_OP_REDUCE_SCATTER:
+      return scale(bytes, nranks - 1, 1);
+    default:
+      return has_peer(op) || op == ORRERY_OP_ALL_TO_ALL ? bytes : 0;
+  }
+}
+
 std::vector<RankFlow> flows_of(uint16_t op, uint64_t bytes, uint32_t nranks, uint32_t peer, uint32_t caller) {
   if (nranks < 2 || nranks > kMaxFlows || (has_peer(op) && peer >= nranks)) return {};
   switch (op) {
     case ORRERY_OP_ALL_REDUCE:
-      return ring(nranks, scale(bytes, uint64_t{2} * (nranks - 1), nranks), nranks);
     case ORRERY_OP_ALL_GATHER:
     case ORRERY_OP_REDUCE_SCATTER:
-      return ring(nranks, scale(bytes, nranks - 1, 1), nranks);
+      return ring(nranks, flow_bytes(op, bytes, nranks), nranks);
     case ORRERY_OP_BROADCAST:
       return ring(nranks, bytes, (peer + nranks - 1) % nranks);  // the rank before the root is the last to receive
     case ORRERY_OP_REDUCE:

@@ -21,4 +21,7 @@ struct RankFlow {
 inline constexpr uint64_t kMaxFlows = 1u << 20;
 std::vector<RankFlow> flows_of(uint16_t op, uint64_t bytes, uint32_t nranks, uint32_t peer, uint32_t caller);
 
+// What each of these flows carries; 0: an unknown op, or fewer than two ranks.
+uint64_t flow_bytes(uint16_t op, uint64_t bytes, uint32_t nranks);
+
 }  // namespace orrery::forecast

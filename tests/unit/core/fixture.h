@@ -19,19 +19,25 @@ namespace orrery::test {
 inline constexpr uint64_t kMs = 1'000'000;
 
 struct CoreFixture {
-  fabric::Graph fabric = fabric::Graph::build(*fabric::generate_leaf_spine({}));
+  fabric::Graph fabric;
   FakeDriver driver;
   FakeAgentLink agents;
   telemetry::Metrics metrics;
   std::vector<state::SavedState> saved;
   uint64_t now = 1'000'000 * kMs;
-  daemon::Core core{
-      {fabric, driver, agents, metrics, 5, [this](state::SavedState state) { saved.push_back(std::move(state)); }, {}},
-      {.version = "test"},
-      now};
+  daemon::Core core;
   std::map<std::string, uint64_t> sequences;
 
-  CoreFixture() {
+  explicit CoreFixture(const daemon::CoreOptions& options = {.version = "test"}, const fabric::LeafSpine& shape = {})
+      : fabric(fabric::Graph::build(*fabric::generate_leaf_spine(shape))),
+        core({fabric,
+              driver,
+              agents,
+              metrics,
+              5,
+              [this](state::SavedState state) { saved.push_back(std::move(state)); },
+              {}},
+             options, now) {
     for (size_t nic = 0; nic < fabric.nics().size(); ++nic) connect(nic);
   }
   std::string host(size_t nic) const { return fabric.node(fabric.nics()[nic].host).name; }

@@ -60,6 +60,21 @@ TEST_CASE("a prediction names operation, window, period and confidence") {
   CHECK(prediction->confidence == 1);
 }
 
+TEST_CASE("a rhythm is the round to come, from the next operation on") {
+  Feed feed;
+  CHECK_FALSE(feed.forecaster.rhythm(7));
+  feed(repeated("abc", 5) + "a");
+  const auto rhythm = feed.forecaster.rhythm(7);
+  REQUIRE(rhythm);
+  CHECK(rhythm->last_start_ns == feed.now_ns);
+  CHECK(rhythm->period_ns == 30 * kMillisecond);
+  REQUIRE(rhythm->round.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(rhythm->round[i].operation == operation("bca"[i]));
+    CHECK(rhythm->round[i].start_ns == feed.now_ns + (i + 1) * 10 * kMillisecond);
+  }
+}
+
 TEST_CASE("a short repetition inside a sequence is unlearned once the whole is known") {
   Feed feed;
   feed(repeated("aab", 3));

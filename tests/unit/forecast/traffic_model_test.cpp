@@ -92,3 +92,12 @@ TEST_CASE("what cannot be modelled gives no flows") {
 TEST_CASE("sizes beyond the type are held at its end") {
   CHECK(flows_of(ORRERY_OP_ALL_GATHER, UINT64_MAX, 8, kNoPeer, 0).front().bytes == UINT64_MAX);
 }
+
+TEST_CASE("what one flow of an operation carries is what its flows say") {
+  for (uint16_t op = 0; op < 16; ++op) {
+    const auto flows = flows_of(op, 1001, 5, 2, 0);
+    if (!flows.empty()) CHECK(flow_bytes(op, 1001, 5) == flows.front().bytes);
+  }
+  CHECK(flow_bytes(ORRERY_OP_ALL_REDUCE, 1001, 1) == 0);
+  CHECK(flow_bytes(999, 1001, 4) == 0);
+}

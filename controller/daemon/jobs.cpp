@@ -1,0 +1,237 @@
+#include "controller/daemon/jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "common/abi/event_abi.h"
+#include "controller/forecast/traffic_model.h"
+
+namespace orrery::daemon {
+namespace {
+
+using fabric::kNone;
+using fabric::LinkId;
+
+constexpr uint64_t kJitterShare = 10;  // of a period
+constexpr uint64_t kSilentPeriods = 3;
+constexpr double kOnTheWire = 1.04;  // headers, and the acknowledgements of what comes the other way
+constexpr double kNsPerSecond = 1e9;
+constexpr size_t kMaxShared = 64;    // sets of jobs, those that share the busiest links
+constexpr size_t kMaxBursts = 4096;  // of a job in a period; what is beyond is not counted
+
+// A communicator that repeats.
+struct Member {
+  const Communicator* communicator = nullptr;
+  forecast::Rhythm rhythm;
+  std::map<LinkId, uint64_t> load;  // bytes of its largest operation
+  uint64_t largest_bytes = 0;       // of a flow of that operation
+  double drain_s = 0;               // of that operation, with the fabric for itself
+  uint32_t job = kNone;
+
+  double seconds(const forecast::Operation& operation) const {
+    if (operation.op == ORRERY_OP_SEND || operation.op == ORRERY_OP_RECV || largest_bytes == 0) return 0;
+    const uint64_t bytes = forecast::flow_bytes(operation.op, operation.bytes, communicator->nranks);
+    return drain_s * kOnTheWire * static_cast<double>(std::min(bytes, largest_bytes)) /
+           static_cast<double>(largest_bytes);
+  }
+  double seconds_per_round() const {
+    double sum = 0;
+    for (const auto& expected : rhythm.round) sum += seconds(expected.operation);
+    return sum;
+  }
+};
+
+// Sets of hosts that have communicators in common.
+class Hosts {
+ public:
+  explicit Hosts(size_t nodes) : parent_(nodes) { std::iota(parent_.begin(), parent_.end(), 0u); }
+  uint32_t root(uint32_t node) {
+    while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
+    return node;
+  }
+  void unite(uint32_t a, uint32_t b) { parent_[root(a)] = root(b); }
+
+ private:
+  std::vector<uint32_t> parent_;
+};
+
+class Finder {
+ public:
+  explicit Finder(const JobSources& sources)
+      : sources_(sources), fabric_(sources.fabric), hosts_(fabric_.nodes().size()) {}
+
+  Result<Jobs> run(size_t limit) {
+    size_t looked_at = 0;
+    for (const auto& [id, communicator] : sources_.communicators.all())
+      if ((looked_at += communicator.ranks.size() + communicator.pairs.size()) > limit)
+        return Error{ErrorCode::kExhausted,
+                     fmt::format("there are more than {} ranks and pairs of hosts, too many to look at", limit)};
+    for (const auto& [id, communicator] : sources_.communicators.all()) {
+      if (!communicator.complete()) continue;
+      unite(communicator);
+      if (auto member = member_of(communicator)) members_.push_back(*std::move(member));
+    }
+    if (members_.empty()) return Jobs{};
+    number_jobs();
+    find_shared();
+    for (uint32_t job = 0; job < jobs_.size(); ++job) add_rhythm(job);
+    return only_sharing();
+  }
+
+ private:
+  uint32_t host_of(const IpAddress& address) const { return fabric_.find_nic(address)->host; }
+
+  void unite(const Communicator& communicator) {
+    const uint32_t first = host_of(communicator.ranks.begin()->second.address);
+    for (const auto& [rank, member] : communicator.ranks) hosts_.unite(first, host_of(member.address));
+  }
+
+  std::optional<Member> member_of(const Communicator& communicator) const {
+    Member member{.communicator = &communicator};
+    const auto rhythm = sources_.forecaster.rhythm(communicator.comm_id);
+    if (!rhythm || rhythm->period_ns == 0 || rhythm->jitter_ns > rhythm->period_ns / kJitterShare) return std::nullopt;
+    for (const auto& [rank, each] : communicator.ranks)
+      if (!sources_.keeps_time(each.host)) return std::nullopt;
+    member.rhythm = *rhythm;
+    for (const forecast::Operation& operation : communicator.learned)
+      member.largest_bytes =
+          std::max(member.largest_bytes, forecast::flow_bytes(operation.op, operation.bytes, communicator.nranks));
+    for (const auto& [pair, bytes] : communicator.pairs)
+      if (const fabric::Path* path = sources_.path_of(pair))
+        for (const LinkId link : *path) member.load[link] += bytes;
+    for (const auto& [link, bytes] : member.load)
+      member.drain_s = std::max(member.drain_s, busy_s(link, static_cast<double>(bytes)));
+    return member;
+  }
+
+  double busy_s(LinkId link, double bytes) const {
+    return bytes * 8 / static_cast<double>(fabric_.link(link).rate_bps);
+  }
+
+  // Silent communicators are no member of a job any more, but still tie hosts together.
+  void number_jobs() {
+    for (const Member& member : members_) latest_ns_ = std::max(latest_ns_, member.rhythm.last_start_ns);
+    std::erase_if(members_, [&](const Member& member) {
+      return (latest_ns_ - member.rhythm.last_start_ns) / kSilentPeriods > member.rhythm.period_ns;
+    });
+    std::map<uint32_t, uint32_t> by_root;
+    for (Member& member : members_) {
+      const uint32_t root = hosts_.root(host_of(member.communicator->ranks.begin()->second.address));
+      member.job = by_root.try_emplace(root, static_cast<uint32_t>(by_root.size())).first->second;
+    }
+    of_host_.assign(fabric_.nodes().size(), kNone);
+    for (const fabric::Nic& nic : fabric_.nics())
+      if (const auto job = by_root.find(hosts_.root(nic.host)); job != by_root.end()) of_host_[nic.host] = job->second;
+    name_jobs(by_root.size());
+  }
+
+  void name_jobs(size_t count) {
+    jobs_.resize(count);
+    std::vector<double> longest(jobs_.size(), -1);
+    for (const Member& member : members_) {
+      Job& job = jobs_[member.job];
+      job.rhythm.period_ns = std::max(job.rhythm.period_ns, member.rhythm.period_ns);
+      if (member.seconds_per_round() <= longest[member.job]) continue;
+      longest[member.job] = member.seconds_per_round();
+      job.rhythm.job_id = member.communicator->comm_id;
+    }
+  }
+
+  void find_shared() {
+    struct Use {
+      std::set<uint32_t> jobs;
+      double busy_s = 0;
+    };
+    std::map<LinkId, Use> uses;
+    for (const Member& member : members_) {
+      if (member.drain_s == 0 || member.seconds_per_round() == 0) continue;
+      for (const auto& [link, bytes] : member.load) {
+        uses[link].jobs.insert(member.job);
+        uses[link].busy_s += member.seconds_per_round() * busy_s(link, static_cast<double>(bytes)) / member.drain_s;
+      }
+    }
+    std::map<std::set<uint32_t>, SharedLink> busiest;
+    for (const auto& [link, use] : uses) {
+      if (use.jobs.size() < 2) continue;
+      SharedLink& shared = busiest[use.jobs];
+      if (use.busy_s > shared.busy) shared = {link, {use.jobs.begin(), use.jobs.end()}, use.busy_s};
+    }
+    for (auto& [jobs, link] : busiest) shared_.push_back(std::move(link));
+    std::stable_sort(shared_.begin(), shared_.end(),
+                     [](const SharedLink& a, const SharedLink& b) { return a.busy > b.busy; });
+    shared_.resize(std::min(shared_.size(), kMaxShared));
+  }
+
+  void add_rhythm(uint32_t index) {
+    Job& job = jobs_[index];
+    size_t bursts = 0;
+    for (const Member& member : members_) {
+      if (member.job != index) continue;
+      const uint64_t repeats = job.rhythm.period_ns / member.rhythm.period_ns;
+      job.collectives += static_cast<uint32_t>(member.rhythm.round.size() * repeats);
+      for (uint64_t repeat = 0; repeat < repeats; ++repeat)
+        for (const auto& expected : member.rhythm.round)
+          if (++bursts <= kMaxBursts)
+            add_burst(job.rhythm, member, expected.operation, expected.start_ns + repeat * member.rhythm.period_ns);
+    }
+  }
+
+  void add_burst(planner::PeriodicJob& rhythm, const Member& member, const forecast::Operation& operation,
+                 uint64_t start_ns) const {
+    const auto length_ns = static_cast<uint64_t>(member.seconds(operation) * kNsPerSecond);
+    if (length_ns == 0) return;
+    const uint64_t period_ns = rhythm.period_ns;
+    const uint64_t from_ns = start_ns >= latest_ns_ ? (start_ns - latest_ns_) % period_ns
+                                                    : period_ns - 1 - (latest_ns_ - start_ns - 1) % period_ns;
+    for (const SharedLink& shared : shared_) {
+      const auto load = member.load.find(shared.link);
+      if (load == member.load.end()) continue;
+      const double bps = static_cast<double>(load->second) * 8 / member.drain_s;
+      rhythm.activity.push_back({.link = shared.link,
+                                 .start_ns = from_ns,
+                                 .end_ns = from_ns + std::min(length_ns, period_ns),
+                                 .rate_bps = static_cast<uint64_t>(bps)});
+    }
+  }
+
+  Jobs only_sharing() {
+    Jobs found;
+    std::vector<uint32_t> number(jobs_.size(), kNone);
+    for (SharedLink& shared : shared_)
+      for (uint32_t& job : shared.jobs) {
+        if (number[job] == kNone) {
+          number[job] = static_cast<uint32_t>(found.jobs.size());
+          found.jobs.push_back(std::move(jobs_[job]));
+        }
+        job = number[job];
+      }
+    for (SharedLink& shared : shared_) std::sort(shared.jobs.begin(), shared.jobs.end());
+    found.shared = std::move(shared_);
+    found.of_host.assign(of_host_.size(), kNone);
+    for (size_t node = 0; node < of_host_.size(); ++node)
+      if (of_host_[node] != kNone) found.of_host[node] = number[of_host_[node]];
+    return found;
+  }
+
+  const JobSources& sources_;
+  const fabric::Graph& fabric_;
+  Hosts hosts_;
+  std::vector<Member> members_;
+  std::vector<Job> jobs_;
+  std::vector<uint32_t> of_host_;  // by NodeId
+  std::vector<SharedLink> shared_;
+  uint64_t latest_ns_ = 0;  // what times count from
+};
+
+}  // namespace
+
+Result<Jobs> find_jobs(const JobSources& sources, size_t limit) {
+  return Finder(sources).run(limit);
+}
+
+}  // namespace orrery::daemon
