@@ -1,7 +1,6 @@
 #include "controller/planner/backups.h"
 
 #include <algorithm>
-#include <bit>
 #include <tuple>
 
 namespace orrery::planner {
@@ -11,50 +10,52 @@ using fabric::LinkId;
 
 constexpr int kPasses = 2;  // in the first flows get their backup, in the second they may change it
 
-// Bytes by key, most of them 0.
+// Bytes by link, most of them 0.
 class Sums {
  public:
-  explicit Sums(size_t keys) : slots_(std::bit_ceil(std::max<size_t>(16, 2 * keys))) {}
-  void add(uint64_t key, int64_t bytes) { find(key).bytes += bytes; }
-  int64_t at(uint64_t key) const {
-    size_t at = place(key);
-    while (slots_[at].key != key && slots_[at].key != kFree) at = (at + 1) & (slots_.size() - 1);
+  void add(LinkId link, int64_t bytes) {
+    if (slots_.empty()) slots_.resize(16);
+    find(link).bytes += bytes;
+  }
+  int64_t at(LinkId link) const {
+    if (slots_.empty()) return 0;
+    size_t at = place(link);
+    while (slots_[at].link != link && slots_[at].link != fabric::kNone) at = (at + 1) & (slots_.size() - 1);
     return slots_[at].bytes;
   }
 
  private:
-  static constexpr uint64_t kFree = ~uint64_t{0};
   struct Slot {
-    uint64_t key = kFree;
+    LinkId link = fabric::kNone;
     int64_t bytes = 0;
   };
-  size_t place(uint64_t key) const { return (key * 0x9e3779b97f4a7c15) >> 32 & (slots_.size() - 1); }
-  Slot& find(uint64_t key) {
-    size_t at = place(key);
-    while (slots_[at].key != key && slots_[at].key != kFree) at = (at + 1) & (slots_.size() - 1);
-    if (slots_[at].key == kFree) {
-      slots_[at].key = key;
-      if (2 * ++used_ > slots_.size()) return grow(key);
+  size_t place(LinkId link) const { return (link * uint64_t{0x9e3779b97f4a7c15}) >> 32 & (slots_.size() - 1); }
+  Slot& find(LinkId link) {
+    size_t at = place(link);
+    while (slots_[at].link != link && slots_[at].link != fabric::kNone) at = (at + 1) & (slots_.size() - 1);
+    if (slots_[at].link == fabric::kNone) {
+      slots_[at].link = link;
+      if (2 * ++used_ > slots_.size()) return grow(link);
     }
     return slots_[at];
   }
-  Slot& grow(uint64_t key) {
+  Slot& grow(LinkId link) {
     std::vector<Slot> before(2 * slots_.size());
     before.swap(slots_);
     used_ = 0;
     for (const Slot& slot : before)
-      if (slot.key != kFree) find(slot.key).bytes = slot.bytes;
-    return find(key);
+      if (slot.link != fabric::kNone) find(slot.link).bytes = slot.bytes;
+    return find(link);
   }
 
-  std::vector<Slot> slots_;
+  std::vector<Slot> slots_;  // a power of two of them, or none
   size_t used_ = 0;
 };
 
 class BackupChooser {
  public:
   BackupChooser(const fabric::Graph& fabric, std::span<const FlowWithChoice> flows, std::span<const uint64_t> bytes)
-      : fabric_(fabric), flows_(flows), bytes_(bytes), moved_(16 * flows.size()) {
+      : fabric_(fabric), flows_(flows), bytes_(bytes), moved_(fabric.links().size() + fabric.nodes().size()) {
     for (LinkId link = 0; link < bytes.size(); ++link)
       ns_per_byte_.push_back(8e9 / static_cast<double>(std::max<uint64_t>(1, fabric.link(link).rate_bps)));
   }
@@ -87,16 +88,15 @@ class BackupChooser {
   template <typename Visit>
   void each_element(const Core& core, const Visit& visit) const {
     for (size_t hop = 0; hop < core.size(); ++hop) {
-      visit(uint64_t{std::min(core[hop], fabric_.link(core[hop]).reverse)});
+      visit(size_t{std::min(core[hop], fabric_.link(core[hop]).reverse)});
       if (hop + 1 < core.size()) visit(fabric_.links().size() + fabric_.link(core[hop]).to);
     }
   }
-  uint64_t key(uint64_t element, LinkId link) const { return element * bytes_.size() + link; }
 
   // The flow's bytes come to (or leave) `choice` when anything on its primary path fails.
   void move(const FlowWithChoice& flow, uint32_t choice, int sign) {
-    each_element(core(flow, flow.choice), [&](uint64_t element) {
-      for (LinkId link : core(flow, choice)) moved_.add(key(element, link), sign * static_cast<int64_t>(flow.bytes));
+    each_element(core(flow, flow.choice), [&](size_t element) {
+      for (LinkId link : core(flow, choice)) moved_[element].add(link, sign * static_cast<int64_t>(flow.bytes));
     });
   }
 
@@ -110,7 +110,9 @@ class BackupChooser {
   }
 
   // `before` is kept unless another is better.
-  uint32_t best(const FlowWithChoice& flow, const std::vector<uint32_t>& others, uint32_t before = kNoChoice) const {
+  uint32_t best(const FlowWithChoice& flow, const std::vector<uint32_t>& others, uint32_t before = kNoChoice) {
+    failing_.clear();
+    each_element(core(flow, flow.choice), [&](size_t element) { failing_.push_back(&moved_[element]); });
     const auto count = static_cast<uint32_t>(flow.flow->cores->size());
     uint32_t best = before;
     Cost best_cost;
@@ -126,6 +128,7 @@ class BackupChooser {
     return best;
   }
 
+  // When what `failing_` belongs to fails.
   Cost cost_of(const FlowWithChoice& flow, uint32_t choice, const std::vector<uint32_t>& others) const {
     const Core &primary = core(flow, flow.choice), &backup = core(flow, choice);
     size_t shared = 0;
@@ -133,12 +136,12 @@ class BackupChooser {
     for (LinkId link : backup) {
       shared += std::count(primary.begin(), primary.end(), link);
       for (uint32_t other : others) shared += std::count(core(flow, other).begin(), core(flow, other).end(), link);
-      each_element(primary, [&](uint64_t element) {
-        const int64_t there = static_cast<int64_t>(bytes_[link] + flow.bytes) + moved_.at(key(element, link));
+      for (const Sums* moved : failing_) {
+        const int64_t there = static_cast<int64_t>(bytes_[link] + flow.bytes) + moved->at(link);
         const double drain = static_cast<double>(there) * ns_per_byte_[link];
         worst = std::max(worst, drain);
         squares += drain * drain;
-      });
+      }
     }
     return {shared, worst, squares};
   }
@@ -147,7 +150,8 @@ class BackupChooser {
   std::span<const FlowWithChoice> flows_;
   std::span<const uint64_t> bytes_;
   std::vector<double> ns_per_byte_;  // by LinkId
-  Sums moved_;                       // by what fails and link: bytes that come less those that leave
+  std::vector<Sums> moved_;          // by what fails: bytes that come less those that leave
+  std::vector<const Sums*> failing_;
 };
 
 }  // namespace

@@ -47,6 +47,8 @@ std::string signature(const Snapshot& snapshot) {
   Encoder out;
   out.add(snapshot.options.backups);
   out.add(static_cast<uint8_t>(snapshot.options.stagger));
+  out.add(snapshot.options.min_stagger_ns);
+  out.add(snapshot.options.max_stagger_ns);
   out.add(static_cast<uint8_t>(snapshot.options.rounds));
   out.add(snapshot.options.max_offset_ns);
   out.add(snapshot.options.round_margin_percent);
@@ -54,6 +56,7 @@ std::string signature(const Snapshot& snapshot) {
   if (snapshot.fabric != nullptr) add_fabric(out, *snapshot.fabric);
   for (const FlowDemand& flow : snapshot.flows) {
     out.add(flow.flow_id);
+    out.add(flow.comm_id);
     out.add(flow.src);
     out.add(flow.dst);
     out.add(flow.bytes);

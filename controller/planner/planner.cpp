@@ -326,7 +326,7 @@ class Planner {
     }
     if (!snapshot_.options.stagger) return;
     std::vector<ScheduledFlow> schedule = scheduled(indices);
-    stagger(fabric_, schedule);
+    stagger(fabric_, schedule, snapshot_.options.min_stagger_ns, snapshot_.options.max_stagger_ns);
     for (size_t at = 0; at < indices.size(); ++at)
       plan_.flows[indices[at]].release_offset_ns = schedule[at].release_offset_ns;
   }
@@ -373,7 +373,7 @@ Result<uint32_t> least_subflows(const Snapshot& snapshot, uint32_t limit, uint32
   ORRERY_ASSIGN(const std::vector<ResolvedFlow> flows, resolve(snapshot, table));
   uint32_t best = 1;
   uint64_t best_ns = UINT64_MAX;
-  for (uint32_t subflows = 1; subflows <= std::min(limit, kMaxSubflows); subflows *= 2) {
+  for (uint32_t subflows = 1; subflows <= std::min(limit, kMaxSubflows); ++subflows) {
     const Bounds bounds = bounds_with(snapshot, flows, subflows);
     if (near_enough(bounds.whole_ns, bounds.fluid_ns, tolerance_percent)) return subflows;
     if (bounds.whole_ns >= best_ns) continue;

@@ -32,6 +32,9 @@ inline constexpr uint32_t kMaxSubflows = 256;
 struct Options {
   uint32_t backups = 1;  // wanted per flow, link-disjoint from the primary in the fabric's core where possible
   bool stagger = true;   // release offsets where flows must share a link
+  // Bounds of what they are apart on a link, which is queue bytes / (rate * flows there).
+  uint64_t min_stagger_ns = 0;
+  uint64_t max_stagger_ns = UINT64_MAX;
   // Exchanges go in rounds, in each of which no NIC receives from two, unless that takes over kMaxRoundCostPercent
   // longer than the lower bound or the last round would begin after max_offset_ns: then all flows start at once, paced.
   bool rounds = true;
@@ -93,9 +96,9 @@ Result<Plan> plan(const Snapshot& snapshot);
 
 // The fewest subflows, the same for every flow that can move, with which a plan may come within `tolerance_percent` of
 // the fluid bound; where `limit` are not enough, the number with the least bound. Where links are gone or unequal,
-// whole flows do not divide evenly: 32 of them on 31 links take twice as long as one, 16 subflows each 17/16.
+// whole flows do not divide evenly: 32 of them on 31 links take twice as long as one, with 19 subflows each 20/19.
 // Errors: as plan().
-Result<uint32_t> least_subflows(const Snapshot& snapshot, uint32_t limit, uint32_t tolerance_percent = 3);
+Result<uint32_t> least_subflows(const Snapshot& snapshot, uint32_t limit, uint32_t tolerance_percent = 2);
 
 // Why `flow_id` got its path: what was demanded, what the alternatives carried, what bounds the plan.
 Result<std::vector<std::string>> explain(const Snapshot& snapshot, const Plan& plan, uint64_t flow_id);

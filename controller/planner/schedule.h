@@ -17,10 +17,13 @@ struct ScheduledFlow {
 };
 
 // Flows that send at the same time, those first that shall start first. On every shared link starts are at least queue
-// bytes / (rate * flows there) apart, so that the starts together fill no more than the queue; less where the link
-// would have sent all its bytes soon after: waiting shall not cost more than the collision. The sender's own link needs
-// no offsets: its queue is the sender's, which is pushed back instead of losing packets.
-void stagger(const fabric::Graph& fabric, std::span<ScheduledFlow> flows);
+// bytes / (rate * flows there) apart, but within the bounds given, so that the starts together fill no more than the
+// queue; less where the link would have sent all its bytes soon after. Waiting shall not cost more than the collision:
+// where the last start, after chains of shared links, would come later than a hundredth of the busiest such link's
+// drain time, all starts that the chains join move together in proportion. The sender's own link needs no offsets: its
+// queue is the sender's, which is pushed back instead of losing packets.
+void stagger(const fabric::Graph& fabric, std::span<ScheduledFlow> flows, uint64_t min_step_ns = 0,
+             uint64_t max_step_ns = UINT64_MAX);
 
 // Each subflow's share of its tightest shared link, by bytes, so that those that share a link end together; paces on a
 // link add up to its rate at most. As the subflows of a flow are paced alike, the slowest sets the pace of all. A flow

@@ -26,7 +26,7 @@ TEST_CASE("an unchanged snapshot is looked up, a changed one is planned") {
 TEST_CASE("every input of a plan changes the signature") {
   auto fabric = clos({});
   const Snapshot base{.fabric = &fabric, .flows = ring(fabric, interleaved(16, 4), 1'000'000)};
-  std::vector<Snapshot> changed(9, base);
+  std::vector<Snapshot> changed(12, base);
   changed[0].flows[3].bytes += 1;
   changed[1].flows[3].phase = 1;
   changed[2].flows[3].dst = address(fabric, 7);
@@ -36,6 +36,9 @@ TEST_CASE("every input of a plan changes the signature") {
   changed[6].options.stagger = false;
   changed[7].options.move_penalty_percent = 5;
   changed[8].flows.pop_back();
+  changed[9].flows[3].comm_id += 1;
+  changed[10].options.min_stagger_ns = 1;
+  changed[11].options.max_stagger_ns = 1;
   for (const Snapshot& other : changed) CHECK((signature(other) != signature(base)));
   const std::string before = signature(base);
   fabric.set_link_drained(5, true);

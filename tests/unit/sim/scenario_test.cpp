@@ -81,6 +81,8 @@ jobs:
 engine: {kind: packt, ecn: {kmin_bytes: 5, kmax_bytes: 4}, transport: {payload_bytes: 70000}}
 faults: [{link: leaf1, pausing_nic: h1}]
 clock_error: 5
+min_stagger_us: 6
+max_stagger_us: 5
 )");
   CAPTURE(message);
   for (const char* part :
@@ -94,7 +96,8 @@ clock_error: 5
         "s.yaml:14: jobs[1].steps[1]: all_gather by halving_doubling: 6 ranks are no power of two",
         "s.yaml:15: engine.kind: 'packt' is unknown", "s.yaml:15: engine.ecn.kmin_bytes: 5 is above kmax_bytes 4",
         "s.yaml:15: engine.transport.payload_bytes: '70000' is out of range", "s.yaml:16: faults[0].at_us: is missing",
-        "s.yaml:16: faults[0].link: give either this", "s.yaml:17: unknown key 'clock_error'"})
+        "s.yaml:16: faults[0].link: give either this", "s.yaml:17: unknown key 'clock_error'",
+        "s.yaml:18: min_stagger_us: is above max_stagger_us"})
     CHECK(message.find(part) != std::string::npos);
 }
 

@@ -129,6 +129,10 @@ class ScenarioReader {
     map.whole("path_limit", scenario_.scheme_options.path_limit, 1, 4'096);
     map.whole("subflows", scenario_.scheme_options.subflows, 1, 256);
     map.time("max_hold_us", scenario_.scheme_options.max_hold, kPerUs);
+    map.time("min_stagger_us", scenario_.scheme_options.min_stagger, kPerUs);
+    map.time("max_stagger_us", scenario_.scheme_options.max_stagger, kPerUs);
+    if (scenario_.scheme_options.min_stagger > scenario_.scheme_options.max_stagger)
+      map.mistake("min_stagger_us", "is above max_stagger_us; starts cannot be both so far and so near");
   }
 
   void read_five_tuples(MapReader& map) {

@@ -8,11 +8,14 @@
 namespace orrery::sim {
 namespace {
 
-planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph, bool stagger, Time max_hold) {
+planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph, bool stagger,
+                              const SchemeOptions& options) {
   planner::Snapshot snapshot;
   snapshot.fabric = &graph;
   snapshot.options.stagger = snapshot.options.rounds = stagger;
-  if (max_hold != 0) snapshot.options.max_offset_ns = max_hold / kPerNs;
+  snapshot.options.min_stagger_ns = options.min_stagger / kPerNs;
+  snapshot.options.max_stagger_ns = options.max_stagger / kPerNs;
+  if (options.max_hold != 0) snapshot.options.max_offset_ns = options.max_hold / kPerNs;
   const std::vector<uint64_t> bytes = bytes_per_round(traffic);
   for (uint32_t i = 0; i < traffic.flows.size(); ++i) {
     const Flow& flow = traffic.flows[i];
@@ -71,7 +74,7 @@ void take_turns(const Traffic& traffic, const fabric::Graph& graph, const Scheme
 Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
                              const SchemeOptions& options) {
   const bool stagger = scheme != Scheme::kOrreryPaths;
-  planner::Snapshot snapshot = snapshot_of(traffic, graph, stagger, options.max_hold);
+  planner::Snapshot snapshot = snapshot_of(traffic, graph, stagger, options);
   const bool turns = scheme == Scheme::kOrreryPhases || scheme == Scheme::kOrreryRepath;
   ORRERY_TRY(choose_subflows(snapshot, traffic, options.subflows));
   ORRERY_ASSIGN(const planner::Plan plan, planner::plan(snapshot));

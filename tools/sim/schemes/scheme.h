@@ -38,9 +38,11 @@ bool reorders(Scheme scheme);
 
 struct SchemeOptions {
   uint64_t seed = 1;
-  uint32_t connections = 4;    // of kEcmpMulti
-  uint32_t subflows = 32;      // of a planned scheme at most, taken where whole flows do not divide evenly over links
-  Time max_hold = 0;           // by which a planned send can be held back, as agents limit it; 0: without limit
+  uint32_t connections = 4;  // of kEcmpMulti
+  uint32_t subflows = 32;    // of a planned scheme at most, taken where whole flows do not divide evenly over links
+  Time max_hold = 0;         // by which a planned send can be held back, as agents limit it; 0: without limit
+  Time min_stagger = 0;      // how far apart starts on a link are at least, and at most; planned: planner::stagger()
+  Time max_stagger = kNever;
   Time max_wait = 1 * kPerMs;  // by which a round waits for its job's turn at most, when jobs take turns
   size_t path_limit = 64;      // equal-cost paths that a moving scheme may use
   double threshold = 1;        // of kFirstFit: the use of a link up to which it has room
