@@ -12,7 +12,6 @@
 #include "tests/unit/sim/cli_calls.h"
 #include "tools/sim/cli/command.h"
 #include "tools/sim/cli/progress.h"
-#include "tools/sim/cli/report_charts.h"
 
 namespace orrery::sim {
 
@@ -66,62 +65,6 @@ TEST_CASE("the same seeds give the same result") {
   CHECK(without_timings(call(words).out) == without_timings(call(words).out));
 }
 
-TEST_CASE("compare puts two results side by side, report makes a page of one") {
-  const test::ScratchDirectory folder;
-  const std::string a = folder.file("a.json"), b = folder.file("b.json"), page = folder.file("x.html");
-  REQUIRE(call(small_run({"--scheme", "ecmp", "-o", a})).code == kOk);
-  REQUIRE(call(small_run({"--scheme", "ecmp", "--scheme", "orrery", "--rate", "50G", "-o", b})).code == kOk);
-  const Outcome text = call({"compare", a, b});
-  CHECK(text.code == kOk);
-  CHECK(contains(text.out, "\necmp "));
-  CHECK(contains(text.out, "\norrery "));
-  const json comparison = json::parse(call({"compare", a, b, "--json"}).out);
-  const json& mean = comparison["schemes"][0]["mean_ms"];
-  CHECK(mean["b"].get<double>() != mean["a"].get<double>());
-  CHECK(mean["ratio"].get<double>() == Approx(mean["b"].get<double>() / mean["a"].get<double>()));
-  CHECK(comparison["schemes"][1]["in_a"] == false);
-  CHECK(comparison["schemes"][1]["mean_ms"]["ratio"].is_null());
-  REQUIRE(call({"report", b, "-o", page}).code == kOk);
-  const std::string html = content(page);
-  CHECK(html.starts_with("<!doctype html>"));
-  for (const char* part : {"Ablation", "<svg", "orrery: mean ", "leaf1:p5 to spine1", "The fabric",
-                           "Link heat over time", "How deep queues are", "busiest: h", "planned paths", "</html>"})
-    CHECK(contains(html, part));
-  CHECK_FALSE(contains(html, "http"));
-}
-
-TEST_CASE("a result that goes to a file tells what links, queues and NICs did over time") {
-  const test::ScratchDirectory folder;
-  const std::string path = folder.file("a.json"), page = folder.file("a.html");
-  REQUIRE(call(small_run({"--scheme", "ecmp", "-o", path, "--report", page})).code == kOk);
-  const json history = json::parse(content(path))["schemes"][0]["history"];
-  CHECK(history["seed"] == 1);
-  const size_t slices = history["slices"];
-  CHECK(slices > 32);
-  CHECK(slices <= 256);
-  REQUIRE(history["tiers"].size() == 4);
-  CHECK(history["tiers"][0]["name"] == "hosts to leaves");
-  REQUIRE(history["rows"].size() == 16);
-  for (const json& row : history["rows"]) CHECK(row["fullest"].get<std::string>().size() == 2 * slices);
-  REQUIRE(history["nics"].size() == 8);
-  CHECK(history["nics"][0]["bytes"] >= history["nics"][7]["bytes"]);
-  REQUIRE(history["queues"].size() == 2);
-  CHECK(history["queues"][0]["share"].back() == Approx(1));
-  CHECK(content(page).starts_with("<!doctype html>"));
-  REQUIRE(call(small_run({"--scheme", "ecmp", "-o", path, "--no-history"})).code == kOk);
-  CHECK_FALSE(json::parse(content(path))["schemes"][0].contains("history"));
-  CHECK(contains(call({"report", path}).out, "has no history"));
-}
-
-TEST_CASE("a page shows what a document claims as text, never as markup") {
-  const json document = {{"schema", 1},
-                         {"title", "<script>x</script>"},
-                         {"schemes", {{{"scheme", "<b>"}, {"mean_ms", 1.0}, {"per_seed", {{{"times_ms", {1.0}}}}}}}}};
-  const std::string html = render_html(document);
-  CHECK_FALSE(contains(html, "<script>x"));
-  CHECK_FALSE(contains(html, "<b>"));
-}
-
 TEST_CASE("progress tells how far a run is, how fast, and what is left of it and of all") {
   std::ostringstream err;
   double now = 100;
@@ -140,13 +83,6 @@ TEST_CASE("progress tells how far a run is, how fast, and what is left of it and
   CHECK(contains(
       err.str(),
       "\n2/4 ecmp, seed 2: 25 %, iteration 2 of 4; 1.50 ms simulated, 2.0 M events/s; 1:00 left, 3:40 in all\n"));
-}
-
-TEST_CASE("every scheme has a colour of its own, and each planned one its part in the ablation") {
-  CHECK(series_class(all_schemes().size() - 1) != series_class(0));
-  const std::string steps = ablation_steps(json::parse(call(small_run({"--json"})).out));
-  for (const Scheme scheme : all_schemes())
-    if (name_of(scheme).starts_with("orrery")) CHECK(contains(steps, ">" + std::string(name_of(scheme)) + "<"));
 }
 
 TEST_CASE("wrong usage is told with the cure and exit code 2") {

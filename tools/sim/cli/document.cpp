@@ -105,6 +105,7 @@ json document_of(const RunRequest& request, const fabric::Graph& graph, const St
           {"fingerprint", parts.fingerprint},
           {"runs_done", result.done()},
           {"runs_total", result.total},
+          {"jobs", parts.jobs},
           {"settings", settings_of(request.scenario)},
           {"fabric", fabric_of(graph)},
           {"ideal_ms", result.ideal_ms() > 0 ? json(result.ideal_ms()) : json()},
@@ -112,6 +113,35 @@ json document_of(const RunRequest& request, const fabric::Graph& graph, const St
           {"ideal_per_s", result.ideal ? json(result.ideal->iterations_per_s) : json()},
           {"ideal", result.ideal ? record_of(graph, *result.ideal) : json()},
           {"schemes", schemes}};
+}
+
+std::vector<JobMeans> job_means(const json& document) {
+  std::vector<JobMeans> jobs;
+  for (const json& name : document.value("jobs", json::array())) jobs.push_back({.name = name, .mean_ms = {}});
+  const auto add = [&](const json& times_by_job, std::vector<std::pair<double, size_t>>& sums) {
+    for (size_t job = 0; job < std::min(sums.size(), times_by_job.size()); ++job)
+      for (const json& time : times_by_job[job]) {
+        sums[job].first += time.get<double>();
+        ++sums[job].second;
+      }
+  };
+  const auto mean = [](const std::pair<double, size_t>& sum) {
+    return sum.second > 0 ? sum.first / static_cast<double>(sum.second) : 0.0;
+  };
+  std::vector<std::pair<double, size_t>> ideal(jobs.size());
+  if (document.contains("ideal_job_times_ms")) add(document["ideal_job_times_ms"], ideal);
+  for (size_t job = 0; job < jobs.size(); ++job) jobs[job].ideal_ms = mean(ideal[job]);
+  for (const json& scheme : document["schemes"]) {
+    std::vector<std::pair<double, size_t>> sums(jobs.size());
+    for (const json& run : scheme.value("per_seed", json::array())) add(run.value("job_times_ms", json::array()), sums);
+    for (size_t job = 0; job < jobs.size(); ++job) jobs[job].mean_ms.push_back(mean(sums[job]));
+  }
+  return jobs;
+}
+
+std::string beside_ideal(double mean_ms, double ideal_ms) {
+  if (mean_ms <= 0) return "-";
+  return fmt::format("{:.3f}", ideal_ms > 0 ? mean_ms / ideal_ms : mean_ms);
 }
 
 Result<json> load_document(const std::string& path) {

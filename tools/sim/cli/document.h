@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tools/sim/cli/command.h"
 
@@ -17,6 +18,7 @@ using RunKey = std::pair<Scheme, uint64_t>;  // with its seed
 
 // What the study itself does not know.
 struct DocumentParts {
+  std::vector<std::string> jobs;               // their names
   std::string fingerprint;                     // of everything that decides what a run comes to
   std::map<Scheme, nlohmann::json> histories;  // history_of()
   std::map<RunKey, std::string> csv_digests;   // CsvFiles::add()
@@ -25,6 +27,16 @@ struct DocumentParts {
 // `result` may be of a study that is not finished.
 nlohmann::json document_of(const RunRequest& request, const fabric::Graph& graph, const StudyResult& result,
                            const DocumentParts& parts);
+
+// What one job got: mean iterations of all seeds, 0 where none ended.
+struct JobMeans {
+  std::string name;
+  double ideal_ms = 0;
+  std::vector<double> mean_ms;  // by scheme of the document
+};
+std::vector<JobMeans> job_means(const nlohmann::json& document);
+// "1.234" times the ideal, or milliseconds where there is no ideal; "-": none ended.
+std::string beside_ideal(double mean_ms, double ideal_ms);
 
 // Errors: kInvalidArgument names the file and what it lacks.
 Result<nlohmann::json> load_document(const std::string& path);

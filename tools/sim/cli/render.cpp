@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "tools/ctl/table.h"
-#include "tools/sim/cli/command.h"
+#include "tools/sim/cli/document.h"
 
 namespace orrery::sim {
 namespace {
@@ -33,6 +33,27 @@ const json* find(const json& document, const char* name) {
   for (const json& scheme : document["schemes"])
     if (scheme.value("scheme", "") == name) return &scheme;
   return nullptr;
+}
+
+// Where several jobs share the fabric.
+std::string job_text(const json& document, bool colour) {
+  constexpr size_t kMostJobs = 32;
+  const std::vector<JobMeans> jobs = job_means(document);
+  if (jobs.size() < 2) return "";
+  std::vector<Table::Column> columns{{"JOB"}, {"IDEAL ms", Align::kRight}};
+  for (const json& scheme : document["schemes"]) columns.push_back({scheme.value("scheme", "?"), Align::kRight});
+  Table table(columns);
+  for (size_t i = 0; i < std::min(jobs.size(), kMostJobs); ++i) {
+    std::vector<Table::Cell> row{jobs[i].name, milliseconds(jobs[i].ideal_ms > 0 ? json(jobs[i].ideal_ms) : json())};
+    for (const double mean : jobs[i].mean_ms) row.emplace_back(beside_ideal(mean, jobs[i].ideal_ms));
+    table.add_row(row);
+  }
+  return fmt::format(
+      "\n{}Mean iteration of each job, {}{}.\n", table.to_string(colour),
+      jobs[0].ideal_ms > 0 ? "times its ideal" : "milliseconds",
+      jobs.size() > kMostJobs
+          ? fmt::format("; the first {} of {} jobs, the others are in the JSON and the page", kMostJobs, jobs.size())
+          : "");
 }
 
 std::string verdicts(const json& document) {
@@ -80,7 +101,8 @@ std::string render_text(const json& document, bool colour) {
                    times(s.value("core_spread", json())), count(s, "drops"), count(s, "retransmits"), count(s, "marks"),
                    count(s, "pauses"), percent(s.value("plan_gap", json()))});
   }
-  std::string text = document.value("title", "") + "\n\n" + table.to_string(colour) + "\n" + verdicts(document) +
+  std::string text = document.value("title", "") + "\n\n" + table.to_string(colour) + job_text(document, colour) +
+                     "\n" + verdicts(document) +
                      "x IDEAL: mean beside that of the same fabric with core links 100 times as fast. CORE MAX: use of "
                      "the busiest link between switches\nover the whole run; SPREAD: that link beside their mean. "
                      "PLAN GAP: the plan's busiest link beside what no plan can go below.\n";

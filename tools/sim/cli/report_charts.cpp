@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kWidth = 900, kLeft = 120, kRight = 80;
+constexpr double kWidth = 900, kLeft = 120, kRight = 125;
 constexpr size_t kColours = 11;
 
 struct Axis {
@@ -94,6 +94,15 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
+std::string shortened(std::string_view text, size_t most) {
+  if (text.size() <= most) return escape_html(text);
+  const auto inside = [&](size_t at) { return (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80; };  // of a UTF-8 letter
+  size_t head = most / 2, tail = text.size() - (most - most / 2 - 1);
+  while (head > 0 && inside(head)) --head;
+  while (tail < text.size() && inside(tail)) ++tail;
+  return escape_html(text.substr(0, head)) + "…" + escape_html(text.substr(tail));
+}
+
 std::string series_class(size_t index) {
   return fmt::format("s{}", index % kColours);
 }
@@ -129,6 +138,31 @@ size_t use_level(double share) {
   return static_cast<size_t>(std::upper_bound(std::begin(kBounds), std::end(kBounds), share) - std::begin(kBounds));
 }
 
+void UseGrid::add(size_t row, size_t column, size_t level, size_t columns) {
+  if (row != row_ || column != end_ || level != level_) {
+    end_run();
+    row_ = row;
+    begin_ = column;
+    level_ = level;
+  }
+  end_ = column + columns;
+}
+
+void UseGrid::end_run() {
+  if (begin_ < end_) strokes_[level_] += fmt::format("M{} {}h{}", begin_, row_, end_ - begin_);
+  begin_ = end_ = 0;
+}
+
+std::string UseGrid::svg(double x, double y, double width, double height) {
+  end_run();
+  std::string paths;
+  for (size_t level = 0; level < strokes_.size(); ++level)
+    if (!strokes_[level].empty()) paths += fmt::format("<path class=\"l{}\" d=\"{}\"/>", level, strokes_[level]);
+  return fmt::format("<g transform=\"translate({:.2f} {:.2f}) scale({:.4f} {:.4f})\" stroke-width=\"{:.2f}\">{}</g>", x,
+                     y + height / 2, width, height, height > 4 ? 1 - std::min(1.0, 0.08 * height) / height : 1.02,
+                     paths);
+}
+
 std::vector<double> decode_use(const json& object, const char* key) {
   std::vector<double> use;
   if (!object.is_object() || !object.contains(key) || !object[key].is_string()) return use;
@@ -147,7 +181,7 @@ std::string ablation_bars(const json& document) {
   for (const json& scheme : document["schemes"]) longest = std::max(longest, number(scheme, "p99_ms"));
   const Axis axis{ticks(longest)};
   const double bottom = 10 + kRow * static_cast<double>(document["schemes"].size());
-  std::string svg = grid(axis, 6, bottom, "milliseconds: mean, and P99 as the pale bar");
+  std::string svg = grid(axis, 6, bottom, "milliseconds: mean / P99 (the pale bar)");
   double y = 10;
   size_t index = 0;
   for (const json& scheme : document["schemes"]) {
@@ -161,8 +195,8 @@ std::string ablation_bars(const json& document) {
         "{6:.3f} "
         "ms</title></rect>",
         series, kLeft, y + 4, axis.x(mean) - kLeft, scheme_name(scheme), mean, p99);
-    svg += fmt::format("<text class=\"axis\" x=\"{:.1f}\" y=\"{}\">{:.3f}</text>", axis.x(std::max(mean, p99)) + 6,
-                       y + 17, mean);
+    svg += fmt::format("<text class=\"axis\" x=\"{:.1f}\" y=\"{}\">{}</text>", axis.x(std::max(mean, p99)) + 6, y + 17,
+                       mean > 0 ? fmt::format("{:.3f} / {:.3f}", mean, p99) : "none ended");
     y += kRow;
   }
   return frame(kWidth, bottom + 44, "Iteration time of every scheme", svg + ideal_line(document, axis, 6, bottom));
@@ -243,7 +277,7 @@ std::string iteration_cdf(const json& document) {
 
 std::string link_heat(const json& document) {
   constexpr double kRow = 22;
-  constexpr size_t kMostCells = 512;  // beyond, a cell is the fullest of several links
+  constexpr size_t kMostCells = 256;  // beyond, a cell is the fullest of several links
   const json links = document.value("fabric", json::object()).value("core_links", json::array());
   std::string svg;
   double y = 4;

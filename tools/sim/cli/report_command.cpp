@@ -90,7 +90,8 @@ std::string panels(const json& document, Draw draw) {
     inner += fmt::format("<div data-scheme=\"{0}\"><h3>{0}</h3>{1}</div>", name, chart);
   }
   if (inner.empty()) return "";
-  return "<div class=\"pick\">" + chips + "</div><div class=\"panels\">" + inner + "</div>";
+  return "<div class=\"pick\" role=\"group\" aria-label=\"Schemes to show\">" + chips + "</div><div class=\"panels\">" +
+         inner + "</div>";
 }
 
 // What is compared at first: hashing and the plan, else the first two.
@@ -137,12 +138,12 @@ std::string over_time(const json& document) {
   if (heat.empty())
     return section("Over time",
                    "This result has no history: it was made without a file (-o, --report) or with --no-history.", "");
-  std::string text =
-      section("Link heat over time",
-              "A row per link between switches, or per switch where there are many: then the fullest of its links. "
-              "Time runs to the "
-              "right; first seed. Dark rows beside pale ones: some links hold everyone up while others idle.",
-              use_key() + heat);
+  std::string text = section(
+      "Link heat over time",
+      "A row per link between switches, or per switch where there are many: then the fullest of its links. "
+      "Time runs to the right, in each panel to the end of its own run; first seed. Dark rows beside pale ones: "
+      "some links hold everyone up while others idle.",
+      use_key() + heat);
   const std::string core = queue_cdf(document, "between switches"), edge = queue_cdf(document, "towards hosts");
   if (!core.empty() || !edge.empty())
     text += section(
@@ -153,7 +154,8 @@ std::string over_time(const json& document) {
   return text +
          section(
              "What each NIC sends",
-             "Rate of a NIC over time. Busiest and idlest by bytes sent; gaps are computation, or waiting for others.",
+             "Rate of a NIC over time, in each panel to the end of its own run. Busiest and idlest by bytes sent; gaps "
+             "are computation, or waiting for others.",
              panels(document, [&](const json& scheme) { return nic_waves(document, scheme); }));
 }
 
@@ -167,6 +169,9 @@ std::string introduction(const json& document, const std::string& title) {
   if (number(document, "runs_done") < number(document, "runs_total"))
     text += fmt::format(" <b>Not finished: {:.0f} of {:.0f} runs.</b>", number(document, "runs_done"),
                         number(document, "runs_total"));
+  double unfinished = 0;
+  for (const json& scheme : document["schemes"]) unfinished += number(scheme, "unfinished");
+  if (unfinished > 0) text += fmt::format(" <b>{:.0f} iterations did not end and are in no figure.</b>", unfinished);
   return "<h1>" + title + "</h1><p class=\"quiet\">" + text + "</p>\n" + tiles(document);
 }
 
@@ -174,6 +179,7 @@ std::string introduction(const json& document, const std::string& title) {
 
 std::string render_html(const json& document) {
   const std::string title = escape_html(document.value("title", "simulation"));
+  const std::string jobs = job_table(document);
   const std::string fabric = panels(document, [&](const json& scheme) { return fabric_picture(document, scheme); });
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
          "content=\"width=device-width,initial-scale=1\"><title>Orrery: " +
@@ -181,8 +187,15 @@ std::string render_html(const json& document) {
          "\"><main>\n" + introduction(document, title) +
          section("Ablation", "The same jobs on the same fabric under every scheme; all iterations of all seeds.",
                  key(document) + ablation_bars(document) + ablation_steps(document)) +
+         (jobs.empty()
+              ? ""
+              : section(
+                    "Jobs",
+                    "Mean iteration of each job beside the ideal's (1: as on a fabric that never blocks), all seeds.",
+                    jobs)) +
          section("How long an iteration takes",
-                 "Share of iterations that took at most so long. Further left is faster; steeper is steadier.",
+                 "Share of iterations that took at most so long. Further left is faster; steeper is steadier. Of lines "
+                 "that coincide only the last is seen.",
                  key(document) + iteration_cdf(document)) +
          (fabric.empty()
               ? ""
@@ -195,8 +208,7 @@ std::string render_html(const json& document) {
          over_time(document) +
          section("What each link between switches carried",
                  "Bytes beside an even share, with the first seed. A link above 1 holds everyone up; one below was "
-                 "paid for and left "
-                 "idle.",
+                 "paid for and left idle. Of more than 256 links a cell is the fullest of several neighbours.",
                  heat_key() + link_heat(document)) +
          section("Figures", "x ideal: mean beside that of the same fabric with core links 100 times as fast.",
                  figures(document)) +

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "tools/sim/cli/report_charts.h"
@@ -191,8 +190,7 @@ class Picture {
 
   // A square per host, its left half what it sent, its right half what it received.
   std::string hosts(double bottom) {
-    std::array<std::string, 9> cells;
-    const double y0 = bottom - 20;
+    std::string svg;
     for (const size_t index : tiers_.front()) {
       const Box& box = boxes_[index];
       if (box.hosts == 0) continue;
@@ -202,21 +200,21 @@ class Picture {
              static_cast<double>((box.hosts + columns - 1) / columns) * room / static_cast<double>(columns) > 60)
         ++columns;
       const double side = std::min(room / static_cast<double>(columns), 14.0);
+      constexpr size_t kHalf = 3;
+      const size_t each = 2 * kHalf + (side > 4 ? 1 : 0);  // with a gap where it would be seen
       const size_t shown = std::min<size_t>(box.hosts, 4096);
+      UseGrid grid;
       for (size_t i = 0; i < shown; ++i) {
-        const size_t host = box.first_host + i;
-        const double x = box.x + (static_cast<double>(i % columns) - static_cast<double>(columns) / 2) * side;
-        const double y = y0 + static_cast<double>(i / columns) * side;
-        host_rows_ = std::max(host_rows_, y + side - bottom);
-        for (const auto& [use, half] : {std::pair{&sent_, 0.0}, {&received_, 0.5}})
-          cells[host < use->size() ? use_level((*use)[host]) : 0] +=
-              fmt::format("M{:.1f} {:.1f}h{:.2f}v{:.1f}h-{:.2f}z", x + half * side * 0.86, y, side * 0.43, side * 0.84,
-                          side * 0.43);
+        const auto level = [host = box.first_host + i](const std::vector<double>& use) {
+          return host < use.size() ? use_level(use[host]) : 0;
+        };
+        grid.add(i / columns, i % columns * each, level(sent_), kHalf);
+        grid.add(i / columns, i % columns * each + kHalf, level(received_), kHalf);
       }
+      host_rows_ = std::max(host_rows_, static_cast<double>((shown + columns - 1) / columns) * side - 20);
+      svg += grid.svg(box.x - side * static_cast<double>(columns) / 2, bottom - 20, side / static_cast<double>(each),
+                      side);
     }
-    std::string svg;
-    for (size_t level = 0; level < cells.size(); ++level)
-      if (!cells[level].empty()) svg += fmt::format("<path class=\"u{} cell\" d=\"{}\"/>", level, cells[level]);
     return svg;
   }
 
@@ -234,17 +232,15 @@ class Picture {
       auto& cell = fullest[row[cable.low] * column.size() + column[cable.high]];
       cell = {std::max(cell.first, cable.up), std::max(cell.second, cable.down)};
     }
-    std::array<std::string, 9> cells;
-    for (size_t i = 0; i < fullest.size(); ++i)
-      for (const auto& [use, left] : {std::pair{fullest[i].first, 8.0}, {fullest[i].second, 268.0}})
-        cells[use_level(use)] += fmt::format(
-            "M{:.1f} {:.1f}h{:.2f}v{:.2f}h-{:.2f}z", left + width * static_cast<double>(i % column.size()),
-            20 + height * static_cast<double>(i / column.size()), width * 0.92, height * 0.92, width * 0.92);
+    UseGrid up, down;
+    for (size_t i = 0; i < fullest.size(); ++i) {
+      up.add(i / column.size(), i % column.size(), use_level(fullest[i].first));
+      down.add(i / column.size(), i % column.size(), use_level(fullest[i].second));
+    }
     std::string svg =
         "<text class=\"axis\" x=\"8\" y=\"13\">leaf (down) to spine (across)</text><text class=\"axis\" x=\"268\" "
         "y=\"13\">spine (across) to leaf (down)</text>";
-    for (size_t level = 0; level < cells.size(); ++level)
-      if (!cells[level].empty()) svg += fmt::format("<path class=\"u{}\" d=\"{}\"/>", level, cells[level]);
+    svg += up.svg(8, 20, width, height) + down.svg(268, 20, width, height);
     return frame(kWidth, 24 + height * static_cast<double>(row.size()), "Use of every link between leaves and spines",
                  svg);
   }

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "tools/sim/cli/report_charts.h"
 
@@ -68,8 +68,20 @@ std::string wave(const std::string& title, const std::vector<double>& use, doubl
 }
 
 std::string nic_title(const json& nic, size_t of, const char* what) {
-  return fmt::format("{}: {} ({:.0f} of {}), {:.1f} MB", what, escape_html(nic.value("name", "?")), number(nic, "rank"),
-                     of, number(nic, "bytes") / 1e6);
+  return fmt::format("{}: {} ({:.0f} of {}), {:.1f} MB", what, shortened(nic.value("name", "?"), 26),
+                     number(nic, "rank"), of, number(nic, "bytes") / 1e6);
+}
+
+// What a pointer on the row is told.
+std::string row_title(const json& row, double left, double right, double y, double height) {
+  const std::vector<double> mean = decode_use(row, "mean"), fullest = decode_use(row, "fullest");
+  if (mean.empty() || fullest.empty()) return "";
+  const double sum = std::accumulate(mean.begin(), mean.end(), 0.0);
+  return fmt::format(
+      "<rect class=\"row\" x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\"><title>{}: mean {:.0f} %, fullest "
+      "{:.0f} %</title></rect>",
+      left, y, right - left, height, escape_html(row.value("name", "?")), 100 * sum / static_cast<double>(mean.size()),
+      100 * *std::max_element(fullest.begin(), fullest.end()));
 }
 
 }  // namespace
@@ -79,31 +91,25 @@ std::string time_heat(const json& scheme) {
   const json rows = list(history, "rows");
   if (rows.empty()) return "";
   const size_t count = std::min(rows.size(), kMostRows);
-  const double left = 128, right = 512, height = std::clamp(320.0 / static_cast<double>(count), 5.0, 16.0);
-  std::array<std::string, 9> cells;
+  const double left = 156, right = 512, height = std::clamp(320.0 / static_cast<double>(count), 5.0, 16.0);
+  UseGrid grid;
+  size_t slices = 1;
   std::string labels;
   double y = 6;
   const size_t each_label = static_cast<size_t>(std::ceil(11 / height));
   for (size_t row = 0; row < count; ++row, y += height) {
     std::vector<double> use = decode_use(rows[row], "fullest");
     if (use.size() > kMostSlices) use.resize(kMostSlices);
-    const double width = (right - left) / static_cast<double>(std::max<size_t>(1, use.size()));
-    for (size_t i = 0; i < use.size();) {
-      const size_t level = use_level(use[i]), first = i;
-      while (i < use.size() && use_level(use[i]) == level) ++i;
-      cells[level] += fmt::format("M{:.1f} {:.1f}h{:.1f}v{:.1f}H{:.1f}z", left + width * static_cast<double>(first), y,
-                                  width * static_cast<double>(i - first), height - (height > 8 ? 1 : 0.4),
-                                  left + width * static_cast<double>(first));
-    }
+    slices = std::max(slices, use.size());
+    for (size_t i = 0; i < use.size(); ++i) grid.add(row, i, use_level(use[i]));
+    labels += row_title(rows[row], left, right, y, height);
     if (row % each_label == 0)
       labels += fmt::format("<text class=\"axis tiny\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", left - 6,
-                            y + height / 2 + 3, escape_html(rows[row].value("name", "?")));
+                            y + height / 2 + 3, shortened(rows[row].value("name", "?"), 29));
   }
-  std::string svg;
-  for (size_t level = 0; level < cells.size(); ++level)
-    if (!cells[level].empty()) svg += fmt::format("<path class=\"u{}\" d=\"{}\"/>", level, cells[level]);
+  const double width = (right - left) / static_cast<double>(slices);
   return frame(520, y + 38, "Use of links over time",
-               svg + labels + time_axis(left, right, y, y + 4, number(history, "end_ms")));
+               grid.svg(left, 6, width, height) + labels + time_axis(left, right, y, y + 4, number(history, "end_ms")));
 }
 
 std::string nic_waves(const json& document, const json& scheme) {

@@ -28,7 +28,7 @@ td.words { white-space:normal } .good { color:var(--good) } .bad { color:var(--b
 .waves { display:grid; gap:2px } .chosen label { font-size:14px; color:var(--quiet) } select { font:inherit; font-size:14px; max-width:75% }
 svg { width:100%; height:auto; display:block } svg text { fill:var(--ink); font-size:13px } svg .axis { fill:var(--quiet); font-size:12px } svg .tiny { font-size:10px }
 .grid { stroke:var(--rule) } .ideal { stroke:var(--quiet); stroke-width:1.5; stroke-dasharray:4 4 } .curve { fill:none !important; stroke-width:2.3 } .pale { opacity:.4 }
-.switch { fill:var(--card); stroke:var(--quiet) } .cell { stroke:var(--rule); stroke-width:.4 } .wave { fill:var(--s8); opacity:.85 }
+.switch { fill:var(--card); stroke:var(--quiet) } .row { fill:none; pointer-events:all } .wave { fill:var(--s8); opacity:.85 }
 @media print { section { break-inside:avoid } .pick, .chosen { display:none } }
 )";
 

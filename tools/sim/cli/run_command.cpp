@@ -51,6 +51,7 @@ class RunCommand {
  private:
   // Before hours of work: can the files be written, and what is in them already?
   Status take_up() {
+    parts_.jobs = traffic_->jobs;
     parts_.fingerprint = fingerprint_of(request_, *graph_, *traffic_);
     if (request_.resume) {
       ORRERY_ASSIGN(known_, KnownRuns::load(request_.output, *graph_, parts_));
