@@ -9,7 +9,7 @@ void set_flag(bool* flag) {
   if (!__atomic_load_n(flag, __ATOMIC_RELAXED)) __atomic_store_n(flag, true, __ATOMIC_RELAXED);
 }
 
-// Precondition: this thread holds `sending`.
+// Precondition: between begin_sending() and end_sending().
 void apply(Qp& qp, const SendTally& tally) {
   orrery_qp_counters& to = *qp.counters;
   add_owned(&qp.flow->tx_bytes, tally.tx_bytes);
@@ -92,11 +92,12 @@ void tally_one(Qp& qp, int opcode, uint64_t length, unsigned flags, bool alone, 
 }
 
 void commit_tally(Qp& qp, const SendTally& tally, uint64_t now) {
-  if (!begin_sending(qp)) return spill(qp, tally);
+  uint32_t* const lock = begin_sending(qp);
+  if (lock == nullptr) return spill(qp, tally);
   if (qp.spilled) collect_spill(qp);
   if (tally.posted_sends != 0) note_sent(qp, now);
   apply(qp, tally);
-  end_sending(qp);
+  end_sending(lock);
 }
 
 SendTally tally_chain(Qp& qp, const ibv_send_wr* wr) {
@@ -143,9 +144,10 @@ void collect_spill(Qp& qp) {
 }
 
 void collect_spill_if_free(Qp& qp) {
-  if (!begin_sending(qp)) return;
+  uint32_t* const lock = begin_sending(qp);
+  if (lock == nullptr) return;
   if (__atomic_load_n(&qp.spilled, __ATOMIC_ACQUIRE) != 0) collect_spill(qp);
-  end_sending(qp);
+  end_sending(lock);
 }
 
 void count_completions(Qp& qp, const CompletionTally& tally) {

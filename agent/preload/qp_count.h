@@ -1,10 +1,13 @@
-// Exact counts of what queue pairs send and complete, at the price of one locked instruction a post.
+// Exact counts of what queue pairs send and complete, at the price of a few plain stores a post, and of one locked
+// instruction where threads share a queue pair (posting_lock.h).
 //
-// The counters of the sending side are updated by whoever holds `Qp::sending`, which is tried for and never waited for:
-// a thread that finds it taken adds to `Qp::spill` by atomic additions, and the next holder (a later post or poll, at
-// the latest the end of the flow) moves them on. Those of the receiving side are added to atomically.
+// The counters of the sending side are updated by whoever has begin_sending()'s lock, which is tried for and never
+// waited for: a thread that does not get it adds to `Qp::spill` by atomic additions, and the next that does (in a later
+// post or poll, at the latest at the end of the flow) moves them on. Those of the receiving side are added to
+// atomically.
 #pragma once
 
+#include "agent/preload/posting_lock.h"
 #include "agent/preload/qp_table.h"
 
 namespace orrery::preload {
@@ -46,17 +49,11 @@ void commit_tally(Qp& qp, const SendTally& tally, uint64_t now);
 // Precondition: is_counted().
 void count_refused(Qp& qp, const ibv_send_wr* wr, const ibv_send_wr* refused, uint64_t now);
 
-inline bool begin_sending(Qp& qp) {
-  return __atomic_exchange_n(&qp.sending, 1u, __ATOMIC_ACQUIRE) == 0;
-}
-inline void end_sending(Qp& qp) {
-  __atomic_store_n(&qp.sending, 0u, __ATOMIC_RELEASE);
-}
-// Moves on what is in `spill`. Precondition: this thread holds `sending`.
+// Moves on what is in `spill`. Precondition: between begin_sending() and end_sending().
 void collect_spill(Qp& qp);
 void collect_spill_if_free(Qp& qp);
 
-// Precondition: this thread holds `sending`.
+// Precondition: between begin_sending() and end_sending().
 inline void note_sent(Qp& qp, uint64_t now) {
   if (static_cast<int64_t>(now - qp.last_tx_ns) > static_cast<int64_t>(attachment.flowlet_gap_ns)) [[unlikely]] {
     shm::store_relaxed(&qp.flow->first_tx_ns, now);
@@ -95,7 +92,8 @@ void count_usual_refused(Qp& qp, uint64_t now);
 
 // It was taken.
 inline void count_usual(Qp& qp, const UsualPost& usual, uint64_t now) {
-  if (!begin_sending(qp)) [[unlikely]]
+  uint32_t* const lock = begin_sending(qp);
+  if (lock == nullptr) [[unlikely]]
     return count_usual_slow(qp, usual.length, usual.kind, usual.unsignaled, now);
   if (qp.spilled) [[unlikely]]
     collect_spill(qp);
@@ -106,7 +104,7 @@ inline void count_usual(Qp& qp, const UsualPost& usual, uint64_t now) {
   add_owned(&qp.flow->tx_bytes, usual.length);
   add_owned(&qp.counters->posted_sends, 1);
   add_owned(&(qp.counters->*usual.kind), 1);
-  end_sending(qp);
+  end_sending(lock);
 }
 
 // What polling found for one queue pair.

@@ -54,14 +54,16 @@ struct alignas(64) QpLive {
   orrery_flow_counters* flow;    // valid for live_generation, then never null; a sink when there is none of the agent's
   orrery_qp_counters* counters;  // the same
   uint32_t live_generation;      // attachment the counters belong to; 0: not counted
-  uint32_t sending;              // 1 while a thread updates the counters of the sending side
+  uint32_t sending;              // 1 while a thread updates the counters of the sending side, see posting_lock.h
   uint64_t last_tx_ns;
-  uint32_t spilled;      // 1 when a thread found `sending` taken and left its counts in `spill`
-  uint8_t timed;         // enum Timed
-  bool loopback;         // leads to itself (NCCL's flush): never steered, never held
-  bool has_received;     // receives were posted to it
-  bool sends_data;       // carried something that is not a clear-to-send
-  bool last_unsignaled;  // the last send posted gives no completion
+  const void* poster;       // the only thread that has posted (its thread_state), see posting_lock.h
+  uint32_t poster_at_work;  // 1 while it updates the counters
+  uint32_t spilled;         // 1 when a thread found another at the counters and left its own counts in `spill`
+  uint8_t timed;            // enum Timed
+  bool loopback;            // leads to itself (NCCL's flush): never steered, never held
+  bool has_received;        // receives were posted to it
+  bool sends_data;          // carried something that is not a clear-to-send
+  bool last_unsignaled;     // the last send posted gives no completion
 };
 
 // Where it leads. Replaced as a whole at each RESET -> RTR.
@@ -121,7 +123,7 @@ struct Qp : QpLive, QpPath {
   uint64_t release_offset_ns;
   uint64_t pace_bps;
 
-  SendTally spill;  // what other threads counted while `sending` was taken
+  SendTally spill;  // what other threads counted while one was at the counters
 
   HeldSends* held;  // null when nothing is held and nothing ever was; survives the queue pair
 };

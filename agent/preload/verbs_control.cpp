@@ -11,6 +11,7 @@
 #include "agent/preload/attach.h"
 #include "agent/preload/flow_table.h"
 #include "agent/preload/hook_names.h"
+#include "agent/preload/posting_lock.h"
 #include "agent/preload/process.h"
 #include "agent/preload/qp_timing.h"
 #include "agent/preload/release_thread.h"
@@ -253,6 +254,7 @@ void note_qp_created(ibv_qp* qp, bool sig_all, const ibv_qp_cap& cap) {
   const ProviderOps* ops = adopt_context(qp->context);
   if (ops != nullptr) add_qp({qp, ops, sig_all, cap});
   look_at_agent();
+  if (attached()) prepare_posting_locks();
 }
 
 }  // namespace orrery::preload

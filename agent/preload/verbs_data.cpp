@@ -1,6 +1,6 @@
 // The hooks in the contexts' tables: ibv_post_send, ibv_post_recv, ibv_poll_cq. While nobody listens
-// they cost a load and a jump; a post that is counted costs one reading of the processor's clock and one locked
-// instruction.
+// they cost a load and a jump; a post that is counted costs one reading of the processor's clock, and one locked
+// instruction if threads share its queue pair.
 #include "agent/preload/process.h"
 #include "agent/preload/qp_count.h"
 #include "agent/preload/qp_timing.h"

@@ -16,10 +16,11 @@ namespace {
 const struct {
   const char* name;
   long number;
-} kCalls[] = {{"connect", SYS_connect}, {"fcntl", SYS_fcntl},           {"getpid", SYS_getpid},
-              {"gettid", SYS_gettid},   {"madvise", SYS_madvise},       {"poll", SYS_poll},
-              {"prctl", SYS_prctl},     {"recvfrom", SYS_recvfrom},     {"recvmsg", SYS_recvmsg},
-              {"sendto", SYS_sendto},   {"setsockopt", SYS_setsockopt}, {"socket", SYS_socket}};
+} kCalls[] = {{"connect", SYS_connect}, {"fcntl", SYS_fcntl},     {"getpid", SYS_getpid},
+              {"gettid", SYS_gettid},   {"madvise", SYS_madvise}, {"membarrier", SYS_membarrier},
+              {"poll", SYS_poll},       {"prctl", SYS_prctl},     {"recvfrom", SYS_recvfrom},
+              {"recvmsg", SYS_recvmsg}, {"sendto", SYS_sendto},   {"setsockopt", SYS_setsockopt},
+              {"socket", SYS_socket}};
 
 long number_of(const char* name) {
   for (const auto& call : kCalls)

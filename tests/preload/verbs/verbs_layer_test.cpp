@@ -45,8 +45,10 @@ struct Outcome {
 };
 
 AttachedProbe verbs_probe(const FakeAgent& agent, const std::string& socket, std::vector<std::string> arguments,
-                          std::vector<std::pair<std::string, std::string>> environment = {}) {
+                          std::vector<std::pair<std::string, std::string>> environment = {},
+                          const std::vector<std::string>& under = {}) {
   arguments.insert(arguments.begin(), probe_path());
+  arguments.insert(arguments.begin(), under.begin(), under.end());
   return AttachedProbe(agent, socket, arguments, std::move(environment));
 }
 
@@ -187,12 +189,13 @@ bool has(const Counters& seen, const Expectation& expectation) {
 }
 
 // Runs the command until it has printed "done", and checks its "expect" lines. The rest of its output is returned.
-std::string check_counts(const std::vector<std::string>& arguments, fakes::FakeAgentOptions options = {}) {
+std::string check_counts(const std::vector<std::string>& arguments, fakes::FakeAgentOptions options = {},
+                         const std::vector<std::string>& under = {}) {
   const std::string socket = scratch_socket_path();
   options.flowlet_gap_ns = 20'000'000;
   options.shape.flow_slots = 256;
   FakeAgent agent(socket, options);
-  AttachedProbe probe = verbs_probe(agent, socket, arguments);
+  AttachedProbe probe = verbs_probe(agent, socket, arguments, {}, under);
   const bool done = probe.program().wait_for_output("done\n");
   const std::string out = probe.program().output();
   const auto expected = lines_with(out, "expect");
@@ -368,6 +371,10 @@ TEST_CASE("every kind of request and completion is counted exactly") {
 
 TEST_CASE("threads that post to and poll for one queue pair are counted exactly") {
   check_counts({"threads"});
+}
+
+TEST_CASE("where the kernel lends no barrier, threads that share a queue pair are counted exactly, too") {
+  check_counts({"threads"}, {}, {ORRERY_FORBID, "membarrier", "deny"});
 }
 
 TEST_CASE("extended queue pairs and completion queues are counted exactly, and work as without us") {
