@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <ostream>
 
 #include "common/base/nearest_name.h"
 #include "tools/ctl/command.h"
+#include "tools/ctl/ranges.h"
 #include "tools/ctl/table.h"
 
 namespace orrery::ctl {
@@ -28,7 +30,7 @@ void set_up(Session& session) {
                  fmt::format("ZeroMQ endpoint of the controller's control socket [env: ORRERY_CONTROLLER, else {}]",
                              kDefaultController));
   app.add_option("--timeout", session.global.timeout_s, "Seconds to wait for the controller's answer")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(within(0.01, 3600))
       ->capture_default_str();
   app.add_option("--key-file", session.global.key_file, "Own CURVE key pair, for a controller that asks for keys");
   app.add_option("--server-key-file", session.global.server_key_file, "The controller's public CURVE key");
@@ -184,7 +186,12 @@ int run(const std::vector<std::string>& arguments, Console& console) {
   } catch (const CLI::ParseError& error) {
     return usage_error(session, error.what());
   }
-  return session.action ? session.action() : usage_error(session, "a command is required");
+  if (!session.action) return usage_error(session, "a command is required");
+  try {
+    return session.action();
+  } catch (const std::bad_alloc&) {
+    return report(console, {ErrorCode::kExhausted, "no memory left; ask for less, or raise the limit (ulimit -v)"});
+  }
 }
 
 std::vector<CommandHelp> all_help() {

@@ -8,6 +8,7 @@
 #include "common/base/nearest_name.h"
 #include "tools/ctl/command.h"
 #include "tools/ctl/quantity.h"
+#include "tools/ctl/ranges.h"
 #include "tools/ctl/render.h"
 #include "tools/ctl/table.h"
 #include "tools/planning/estimate/estimate.h"
@@ -189,7 +190,7 @@ void add_model_options(CLI::App& app, EstimateOptions& options) {
   add_quantity(app, "--parameters", options.parameters, "Parameters of a GPT, as 13G, in place of its shape")
       ->group("Model");
   const auto number = [&](const char* name, uint32_t& value, const char* help) {
-    app.add_option(name, value, help)->group("Model")->check(CLI::PositiveNumber);
+    app.add_option(name, value, help)->group("Model")->check(positive());
   };
   number("--layers", shape.layers, "Layers; these and the following also replace what a known model has");
   number("--hidden", shape.hidden, "Hidden size");
@@ -206,7 +207,7 @@ void add_model_options(CLI::App& app, EstimateOptions& options) {
 void add_job_options(CLI::App& app, EstimateOptions& options) {
   Training& t = options.training;
   const auto number = [&](const char* name, uint32_t& value, const char* help) {
-    app.add_option(name, value, help)->group("Job")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option(name, value, help)->group("Job")->check(positive())->capture_default_str();
   };
   app.add_option("--gpus", options.gpus, "GPUs in all; data parallelism is what tensor and pipeline leave")
       ->group("Job");
@@ -243,7 +244,7 @@ void add_machine_options(CLI::App& app, EstimateOptions& options) {
   add_quantity(app, "--gpu-flops", options.gpu_flops, "Peak operations per second of a GPU [989T]")->group("Machines");
   app.add_option("--utilisation", t.utilisation, "Share of the peak that is reached while computing")
       ->group("Machines")
-      ->check(CLI::Range(0.001, 1.0))
+      ->check(within(0.001, 1))
       ->capture_default_str();
   app.add_option("--gpus-per-host", t.gpus_per_host, "GPUs of a host")
       ->group("Machines")
@@ -259,7 +260,7 @@ void add_machine_options(CLI::App& app, EstimateOptions& options) {
   app.add_option("--allowed-overhead", t.allowed_overhead,
                  "Share of computation that communication between hosts may add, for the rate that NICs need")
       ->group("Machines")
-      ->check(CLI::Range(0.0001, 100.0))
+      ->check(within(0.0001, 100))
       ->capture_default_str();
 }
 

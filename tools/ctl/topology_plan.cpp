@@ -6,6 +6,7 @@
 
 #include "tools/ctl/command.h"
 #include "tools/ctl/quantity.h"
+#include "tools/ctl/ranges.h"
 #include "tools/ctl/render.h"
 #include "tools/ctl/table.h"
 #include "tools/planning/fabric/design.h"
@@ -171,7 +172,7 @@ void add_topology_plan(Session& session, CLI::App& topology) {
   app->add_option("--spare", options->spare_percent,
                   "Percent of hosts more that there is room for without moving a cable: switches and uplinks are "
                   "there, ports empty")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(within(0, 1000))
       ->capture_default_str();
   app->add_option("--tiers", input.tiers, "1, 2 or 3 tiers of switches; 0: as few as it takes")
       ->check(CLI::Range(0, 3))

@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "tools/ctl/client.h"
 #include "tools/ctl/command.h"
+#include "tools/ctl/ranges.h"
 #include "tools/ctl/table.h"
 
 namespace orrery::ctl {
@@ -193,7 +194,7 @@ void add_watch_command(Session& session) {
       "watch", "Show jobs, busiest links and plan, refreshed; one line per refresh when not on a terminal");
   auto options = std::make_shared<WatchOptions>();
   app->add_option("--interval", options->interval_s, "Seconds between refreshes")
-      ->check(CLI::Range(0.05, 3600.0))
+      ->check(within(0.05, 3600))
       ->capture_default_str();
   app->add_option("--count", options->count, "Refreshes before the command ends; 0: until interrupted")
       ->capture_default_str();

@@ -101,7 +101,19 @@ TEST_CASE("wrong usage is told with the cure and exit code 2") {
       {{"run", "--placement", "best"}, "there is no 'best'"},
       {{"run", "--hosts", "15"}, "take 12 or 16"},
       {{"run", "--rounds", "0"}, "--rounds"},
-      {{"run", "--ranks", "1"}, "fewer than 2"},
+      {{"run", "--ranks", "1"}, "a job has 2 ranks or more; take fewer --jobs"},
+      {{"run", "--jobs", "9"}, "9 jobs on 16 hosts of 1 ranks: a job has 2 ranks or more; take fewer --jobs"},
+      {{"run", "--ranks", "15", "--ranks-per-host", "2"}, "15 do not fill hosts of 2 (--ranks-per-host); take 16"},
+      {{"run", "--ranks-per-host", "4000000000"}, "not in range 1 to 256"},
+      {{"run", "--rounds", "4000000000"}, "not in range 1 to 1000000"},
+      {{"run", "--channels", "65"}, "not in range 1 to 64"},
+      {{"run", "--bytes", "0"}, "--bytes: 0 is out of range; give 1 to"},
+      {{"run", "--rate", "0"}, "--rate: 0 is out of range; give a rate from 1k to 10T"},
+      {{"run", "--queue-bytes", "1000T"}, "--queue-bytes: 1000T is out of range; give at most"},
+      {{"run", "--compute-us", "nan"}, "--compute-us: nan is no number from 0 to"},
+      {{"run", "--propagation-ns", "nan"}, "--propagation-ns: nan is no number from 1 to"},
+      {{"run", "--clock-error-ns", "1e300"}, "--clock-error-ns: 1e300 is no number from 0 to"},
+      {{"run", "--memory-gib", "inf"}, "--memory-gib: inf is no number from"},
       {{"run", "--topology", "x.yaml", "--hosts", "8"}, "--hosts does not go with --topology"},
       {{"run", "x.yaml", "--bytes", "8M"}, "--bytes does not go with a scenario file"},
   };
@@ -115,18 +127,18 @@ TEST_CASE("wrong usage is told with the cure and exit code 2") {
 }
 
 TEST_CASE("what does not fit is refused before it starts, with exit code 1") {
-  const Outcome outcome = call({"run", "--rounds", "100000000", "--memory-gib", "1"});
+  const Outcome outcome = call({"run", "--rounds", "1000000", "--memory-gib", "1"});
   CHECK(outcome.code == kFailed);
   CHECK(contains(outcome.err, "fewer rounds"));
   const Outcome crowded = call({"run", "--ranks", "64"});
   CHECK(crowded.code == kFailed);
-  CHECK(contains(crowded.err, "the jobs need more hosts than the 16 of the fabric"));
+  CHECK(contains(crowded.err, "job job1 needs 64 hosts, and 16 of the fabric's 16 are left; take a larger fabric"));
 }
 
 TEST_CASE("files that are not there or not results are named") {
   const test::ScratchDirectory folder;
   const std::string path = folder.file("x.json");
-  CHECK(contains(call({"compare", path, path}).err, "cannot read " + path));
+  CHECK(contains(call({"compare", path, path}).err, "cannot read the result " + path));
   for (const char* text :
        {"", "{", "[]", "{}", "{\"schema\": 2, \"schemes\": []}", "{\"schema\": 1, \"schemes\": 3}",
         "{\"schema\": 1, \"schemes\": [3]}", "{\"schema\": 1, \"schemes\": [{\"scheme\": 3}]}",

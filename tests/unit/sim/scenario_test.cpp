@@ -114,7 +114,8 @@ TEST_CASE("a scenario that contradicts its fabric is refused when they meet") {
   };
   CHECK(meets(samples::kScenario) == "taken");
   CHECK(meets(replaced("[h1,", "[h99,")).find("s.yaml: the fabric has no host 'h99'") == 0);
-  CHECK(meets(replaced("hosts: 4", "hosts: 8")).find("s.yaml: the jobs need more hosts than the 8") == 0);
+  CHECK(meets(replaced("hosts: 4", "hosts: 8"))
+            .find("s.yaml: job train needs 8 hosts, and 6 of the fabric's 8 are left") == 0);
   CHECK(meets(replaced("leaf1:p5", "leaf7:p5")).find("s.yaml: faults: the fabric has no port 'leaf7:p5'") == 0);
   CHECK(meets(replaced("link: \"leaf1:p5\"", "pausing_nic: \"h3:eth0\"")) == "taken");
   CHECK(meets(replaced("link: \"leaf1:p5\"", "pausing_nic: \"leaf1:p5\"")) ==

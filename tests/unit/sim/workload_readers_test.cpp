@@ -267,10 +267,11 @@ TEST_CASE("Chakra: mistakes name file, byte, reason and cure") {
   cut[1].text.pop_back();
   CHECK(refusal(cut).find("t.1.et: byte ") == 0);
   CHECK(refusal(cut).find("is the trace cut off?") != std::string::npos);
-  CHECK(refusal({good[0]}) == "t.0.et: byte 22: node 2: sends to rank 1 with tag 5, which does not receive");
+  CHECK(refusal({good[0]}) == "t.0.et: byte 22: node 2: sends to rank 1; there are traces of 1 ranks, from 0");
   const auto one = [&](const ChakraSample& node) { return refusal({{"f", samples::chakra_file({node})}}); };
   CHECK(one({.id = 1, .type = 4, .after = {2}}) == "f: byte 9: node 1: waits for node 2, which is not there");
-  CHECK(one({.id = 1, .type = 4, .after = {1}}) == "f: byte 9: node 1: waits for itself, by way of others");
+  CHECK(one({.id = 1, .type = 4, .after = {1}}) ==
+        "f: byte 9: node 1: waits for itself, by way of the nodes that it waits for; is the trace complete?");
   CHECK(one({.id = 1, .type = 7, .numbers = {{"comm_type", 3}, {"comm_size", 8}}}) ==
         "f: byte 9: node 1: comm_type 3 is not simulated");
   CHECK(one({.id = 1, .type = 99}).find("f: byte ") == 0);

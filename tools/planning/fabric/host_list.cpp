@@ -70,9 +70,7 @@ struct Row {
 
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& file) : text_(text), file_(file) {
-    if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);  // a byte order mark, as spreadsheets write it
-  }
+  Reader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   Result<std::vector<Row>> read() {
     for (size_t position = 0; position < text_.size();) {
@@ -236,7 +234,7 @@ Result<Clos> read_host_list(std::string_view text, const std::string& file_name,
 }
 
 Result<Clos> load_host_list(const std::string& path, const HostListOptions& options) {
-  ORRERY_ASSIGN(const std::string text, sim::read_file(path, kMaxHostListBytes, "a list of hosts"));
+  ORRERY_ASSIGN(const std::string text, sim::read_text(path, kMaxHostListBytes, "the list of hosts"));
   return read_host_list(text, path, options);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <ostream>
 
 #include "common/base/nearest_name.h"
@@ -82,7 +83,14 @@ int run(const std::vector<std::string>& arguments, Console& console) {
   } catch (const CLI::ParseError& error) {
     return usage_error(console, error.what());
   }
-  return action ? action() : usage_error(console, "a command is required");
+  if (!action) return usage_error(console, "a command is required");
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    return report(console, {ErrorCode::kExhausted,
+                            "no memory left, less than the estimate counts with; ask for less, or raise the limit "
+                            "(ulimit -v)"});
+  }
 }
 
 std::string all_help() {

@@ -2,10 +2,9 @@
 
 #include "tools/sim/cli/history.h"
 #include "tools/sim/cli/run_record.h"
+#include "tools/sim/workload/input.h"
 
 #include <fmt/format.h>
-
-#include <fstream>
 
 namespace orrery::sim {
 namespace {
@@ -145,17 +144,29 @@ std::string beside_ideal(double mean_ms, double ideal_ms) {
 }
 
 Result<json> load_document(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return Error{ErrorCode::kNotFound, fmt::format("cannot read {}; is the name right?", path)};
-  json document = json::parse(file, nullptr, false);
-  const auto refuse = [&](const char* what) {
+  constexpr size_t kMost = 512u << 20;
+  ORRERY_ASSIGN(const std::string text, read_file(path, kMost, "the result"));
+  const auto refuse = [&](const std::string& what) {
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} {}; give what `orrery-sim run --json` printed", path, what)};
+                 fmt::format("{}: {}; give what `orrery-sim run --json` printed", path, what)};
   };
-  if (document.is_discarded() || !document.is_object()) return refuse("is no JSON document");
+  json document;
+  try {
+    document = json::parse(text);
+  } catch (const json::parse_error& wrong) {
+    return refuse(fmt::format("byte {}: no JSON {}", wrong.byte,
+                              wrong.byte > text.size() ? "up to its end; was it cut off?" : "from here on"));
+  } catch (const json::exception&) {
+    return refuse("holds a number that none can be");
+  }
+  if (!document.is_object()) return refuse("is no JSON object");
   if (!document.contains("schema") || document["schema"] != 1 || !document.contains("schemes") ||
       !document["schemes"].is_array())
     return refuse("is no result of a simulation");
+  for (size_t i = 0; i < document["schemes"].size(); ++i)
+    if (const json& scheme = document["schemes"][i]; !scheme.is_object() || !scheme.value("scheme", json()).is_string())
+      return refuse(fmt::format("schemes[{}] names no scheme", i));
+  if (!document.value("title", json("")).is_string()) return refuse("title is no text");
   return document;
 }
 

@@ -35,6 +35,9 @@ class RunCommand {
   Status run() {
     const Scenario& scenario = request_.scenario;
     ORRERY_ASSIGN(graph_, graph_of(scenario));
+    // A fault that the fabric has no place for is told before anything is planned.
+    if (const auto config = packet_config(scenario, *graph_, scenario.schemes[0], scenario.seeds[0]); !config)
+      return config.error();
     ORRERY_ASSIGN(traffic_, traffic_of(scenario, *graph_, memory_limit(request_)));
     ORRERY_TRY(
         check_memory(memory_needed(*traffic_, scenario.schemes, scenario.scheme_options), memory_limit(request_)));

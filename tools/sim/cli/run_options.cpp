@@ -7,6 +7,7 @@
 
 #include "common/base/nearest_name.h"
 #include "controller/fabric/yaml_tree.h"
+#include "tools/ctl/ranges.h"
 #include "tools/ctl/table.h"
 #include "tools/sim/scenario/engine_keys.h"
 #include "tools/sim/workload/input.h"
@@ -23,6 +24,12 @@ Status fill_quantity(const char* option, const std::string& text, uint64_t& valu
   if (!parsed) return refuse(fmt::format("{}: {}", option, parsed.error().message));
   value = *parsed;
   return {};
+}
+
+Status fill_rate(const char* option, const std::string& text, uint64_t& value) {
+  ORRERY_TRY(fill_quantity(option, text, value));
+  if (value >= fabric::kMinRateBps && value <= fabric::kMaxRateBps) return {};
+  return refuse(fmt::format("{}: {} is out of range; give a rate from 1k to 10T", option, text));
 }
 
 std::vector<std::string_view> scheme_names() {
@@ -78,11 +85,11 @@ void RunOptions::add_job(CLI::App& app) {
            ->capture_default_str()
            ->group(group),
        app.add_option("--ranks-per-host", ranks_per_host_, "Consecutive ranks that share a host and its NIC")
-           ->check(CLI::PositiveNumber)
+           ->check(CLI::Range(1u, kMaxRanksPerHost))
            ->capture_default_str()
            ->group(group),
        app.add_option("--jobs", jobs_, "How many equal jobs share the fabric")
-           ->check(CLI::PositiveNumber)
+           ->check(CLI::Range(1u, static_cast<uint32_t>(fabric::kMaxHosts)))
            ->capture_default_str()
            ->group(group),
        app.add_option("--placement", placement_, "contiguous, fragmented or random")
@@ -92,19 +99,19 @@ void RunOptions::add_job(CLI::App& app) {
            ->capture_default_str()
            ->group(group),
        app.add_option("--rounds", rounds_, "Iterations")
-           ->check(CLI::PositiveNumber)
+           ->check(CLI::Range(1u, kMaxIterations))
            ->capture_default_str()
            ->group(group),
        app.add_option("--compute-us", compute_us_, "Computation before the collective, microseconds")
-           ->check(CLI::NonNegativeNumber)
+           ->check(ctl::within(0, 1e12))
            ->capture_default_str()
            ->group(group),
        app.add_option("--jitter", jitter_, "Standard deviation of computations, as a share of them")
-           ->check(CLI::Range(0.0, 1.0))
+           ->check(ctl::within(0, 1))
            ->capture_default_str()
            ->group(group),
        app.add_option("--channels", channels_, "Connections per pair of ranks that share the bytes")
-           ->check(CLI::PositiveNumber)
+           ->check(CLI::Range(1u, kMaxChannels))
            ->capture_default_str()
            ->group(group),
        app.add_option("--ring-steps", ring_steps_,
@@ -112,7 +119,7 @@ void RunOptions::add_job(CLI::App& app) {
            ->capture_default_str()
            ->group(group),
        app.add_option("--round-width", round_width_, "Peers that a rank of an all-to-all exchanges with at once")
-           ->check(CLI::PositiveNumber)
+           ->check(CLI::Range(1u, 1u << 20))
            ->capture_default_str()
            ->group(group)});
 }
@@ -158,11 +165,11 @@ void RunOptions::add_model(CLI::App& app) {
            ->capture_default_str()
            ->group(group),
        app.add_option("--clock-error-ns", clock_error_ns_, "How wrong the clock of each host may be, either way")
-           ->check(CLI::NonNegativeNumber)
+           ->check(ctl::within(0, 1e9))
            ->capture_default_str()
            ->group(group),
        app.add_option("--propagation-ns", propagation_ns_, "Delay of every link")
-           ->check(CLI::Range(1.0, 1e9))
+           ->check(ctl::within(1, 1e9))
            ->capture_default_str()
            ->group(group)});
 }
@@ -187,7 +194,7 @@ void RunOptions::add_output(CLI::App& app) {
   app.add_flag("--progress", output_.progress, "Tell how far it is, also where standard error is no terminal")
       ->group(group);
   app.add_option("--memory-gib", output_.memory_gib, "Refuse to take more [what the machine has]")
-      ->check(CLI::PositiveNumber)
+      ->check(ctl::within(1e-6, 1e6))
       ->group(group);
 }
 
@@ -241,9 +248,12 @@ Status RunOptions::fill_fabric(Scenario& scenario) const {
     return {};
   }
   fabric::LeafSpine shape{.leaves = leaves_, .spines = spines_, .hosts = hosts_};
-  ORRERY_TRY(fill_quantity("--rate", rate_, shape.rate_bps));
-  ORRERY_TRY(fill_quantity("--uplink-rate", uplink_rate_, shape.uplink_rate_bps));
+  ORRERY_TRY(fill_rate("--rate", rate_, shape.rate_bps));
+  if (uplink_rate_ != "0") ORRERY_TRY(fill_rate("--uplink-rate", uplink_rate_, shape.uplink_rate_bps));
   ORRERY_TRY(fill_quantity("--queue-bytes", queue_bytes_, shape.queue_bytes));
+  if (shape.queue_bytes > fabric::kMaxQueueBytes)
+    return refuse(
+        fmt::format("--queue-bytes: {} is out of range; give at most {}", queue_bytes_, fabric::kMaxQueueBytes));
   if (shape.queue_bytes == 0) {
     const uint64_t fastest = std::max(shape.rate_bps, shape.uplink_rate_bps);
     shape.queue_bytes = std::max<uint64_t>(16'000'000 * (fastest / 1'000'000'000) / 100, 1'000'000);
@@ -263,11 +273,18 @@ Status RunOptions::fill_job(Scenario& scenario, uint32_t hosts) const {
   scenario.placement_seed = placement_seed_;
   Collective collective{.op = *op, .algorithm = *algorithm};
   ORRERY_TRY(fill_quantity("--bytes", bytes_, collective.bytes));
+  if (collective.bytes == 0 || collective.bytes > kMaxCollectiveBytes)
+    return refuse(fmt::format("--bytes: {} is out of range; give 1 to {}", bytes_, kMaxCollectiveBytes));
   const uint32_t room = hosts / jobs_ * ranks_per_host_;
   const uint32_t ranks = ranks_ != 0 ? ranks_ : room;
-  if (ranks % ranks_per_host_ != 0 || ranks < 2)
-    return refuse(fmt::format("{} ranks do not fill hosts of {} ranks each, or are fewer than 2; give --ranks", ranks,
-                              ranks_per_host_));
+  if (ranks < 2)
+    return refuse(
+        fmt::format("{} jobs on {} hosts of {} ranks: a job has 2 ranks or more; take fewer --jobs or more "
+                    "--hosts, or give --ranks",
+                    jobs_, hosts, ranks_per_host_));
+  if (ranks % ranks_per_host_ != 0)
+    return refuse(fmt::format("--ranks: {} do not fill hosts of {} (--ranks-per-host); take {}", ranks, ranks_per_host_,
+                              ranks - ranks % ranks_per_host_ + ranks_per_host_));
   for (uint32_t i = 0; i < jobs_; ++i) {
     ScenarioJob job;
     job.host_count = ranks / ranks_per_host_;

@@ -53,31 +53,6 @@ Status check_parts(const Traffic& traffic, uint32_t hosts) {
   return {};
 }
 
-// Tasks in an order in which each follows what it waits for; fewer than all when some wait for themselves.
-Status check_cycles(const Traffic& traffic) {
-  std::vector<std::vector<uint32_t>> next(traffic.tasks.size());
-  std::vector<uint32_t> starter(traffic.transfers.size()), pending(traffic.tasks.size());
-  for (uint32_t i = 0; i < traffic.tasks.size(); ++i)
-    if (traffic.tasks[i].transfer != kNone) starter[traffic.tasks[i].transfer] = i;
-  const auto lead = [&](uint32_t from, uint32_t to) { next[from].push_back(to), ++pending[to]; };
-  for (const Edge& edge : traffic.after_task) lead(edge.from, edge.to);
-  for (const auto* edges : {&traffic.after_delivered, &traffic.after_acknowledged})
-    for (const Edge& edge : *edges) lead(starter[edge.from], edge.to);
-  std::vector<uint32_t> ready;
-  for (uint32_t i = 0; i < pending.size(); ++i)
-    if (pending[i] == 0) ready.push_back(i);
-  size_t done = 0;
-  for (; !ready.empty(); ++done) {
-    const uint32_t task = ready.back();
-    ready.pop_back();
-    for (const uint32_t to : next[task])
-      if (--pending[to] == 0) ready.push_back(to);
-  }
-  if (done == traffic.tasks.size()) return {};
-  const auto stuck = std::find_if(pending.begin(), pending.end(), [](uint32_t count) { return count != 0; });
-  return fault(fmt::format("task {} waits for itself, by way of others", stuck - pending.begin()));
-}
-
 }  // namespace
 
 uint32_t Traffic::add_flow(const Flow& flow) {
@@ -112,7 +87,42 @@ Status check(const Traffic& traffic, uint32_t hosts) {
     for (const auto* tasks : {&round.opening, &round.closing})
       for (const uint32_t task : *tasks)
         if (task >= traffic.tasks.size()) return fault(fmt::format("a round names task {}, which is unknown", task));
-  return check_cycles(traffic);
+  const std::vector<uint32_t> circle = circle_of(traffic);
+  return circle.empty() ? Status() : fault(fmt::format("task {} waits for itself, by way of others", circle[0]));
+}
+
+std::vector<uint32_t> circle_of(const Traffic& traffic) {
+  std::vector<std::vector<uint32_t>> next(traffic.tasks.size());
+  std::vector<uint32_t> starter(traffic.transfers.size()), pending(traffic.tasks.size());
+  for (uint32_t i = 0; i < traffic.tasks.size(); ++i)
+    if (traffic.tasks[i].transfer != kNone) starter[traffic.tasks[i].transfer] = i;
+  const auto lead = [&](uint32_t from, uint32_t to) { next[from].push_back(to), ++pending[to]; };
+  for (const Edge& edge : traffic.after_task) lead(edge.from, edge.to);
+  for (const auto* edges : {&traffic.after_delivered, &traffic.after_acknowledged})
+    for (const Edge& edge : *edges) lead(starter[edge.from], edge.to);
+  std::vector<uint32_t> ready;
+  for (uint32_t i = 0; i < pending.size(); ++i)
+    if (pending[i] == 0) ready.push_back(i);
+  size_t done = 0;
+  for (; !ready.empty(); ++done) {
+    const uint32_t task = ready.back();
+    ready.pop_back();
+    for (const uint32_t to : next[task])
+      if (--pending[to] == 0) ready.push_back(to);
+  }
+  if (done == traffic.tasks.size()) return {};
+  // What is left waits for something that is left: whoever goes back far enough goes round.
+  std::vector<uint32_t> before(pending.size(), kNone);
+  for (uint32_t i = 0; i < pending.size(); ++i)
+    for (const uint32_t to : next[i])
+      if (pending[i] != 0 && pending[to] != 0) before[to] = i;
+  uint32_t task = static_cast<uint32_t>(
+      std::find_if(pending.begin(), pending.end(), [](uint32_t p) { return p != 0; }) - pending.begin());
+  std::vector<bool> seen(pending.size());
+  for (; !seen[task]; task = before[task]) seen[task] = true;
+  std::vector<uint32_t> circle{task};
+  for (uint32_t other = before[task]; other != task; other = before[other]) circle.push_back(other);
+  return circle;
 }
 
 std::vector<RoundTimes> round_times(const Traffic& traffic, const std::vector<Time>& task_done_at) {

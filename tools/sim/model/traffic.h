@@ -68,6 +68,10 @@ struct Traffic {
 // itself. Errors: kInvalidArgument names the first fault.
 Status check(const Traffic& traffic, uint32_t hosts);
 
+// Tasks that wait for each other in a circle, each for the next; empty when there is no such circle. Precondition:
+// every index is in range.
+std::vector<uint32_t> circle_of(const Traffic& traffic);
+
 struct RoundTimes {
   uint32_t job = 0;
   Time begin = kNever;  // kNever: did not happen

@@ -47,14 +47,18 @@ class Hosts {
   }
   const std::vector<uint32_t>& named(size_t job) const { return named_[job]; }
 
-  Result<std::vector<uint32_t>> take(uint32_t count) {
+  // `who` needs them, for messages.
+  Result<std::vector<uint32_t>> take(uint32_t count, const std::string& who) {
     std::vector<uint32_t> hosts;
+    const auto left = static_cast<size_t>(std::count(taken_.begin(), taken_.end(), false)) - given_;
     for (; hosts.size() < count && next_ < order_.size(); ++next_)
       if (!taken_[order_[next_]]) hosts.push_back(order_[next_]);
+    given_ += hosts.size();
     if (hosts.size() == count) return hosts;
     return refuse(scenario_,
-                  fmt::format("the jobs need more hosts than the {} of the fabric; take a larger one or fewer hosts",
-                              order_.size()),
+                  fmt::format("{} needs {} hosts, and {} of the fabric's {} are left; take a larger fabric or fewer "
+                              "hosts, or put more ranks on each (ranks_per_host)",
+                              who, count, left, order_.size()),
                   ErrorCode::kExhausted);
   }
 
@@ -86,7 +90,7 @@ class Hosts {
   std::vector<bool> taken_;
   std::vector<std::vector<uint32_t>> named_;
   std::vector<uint32_t> order_;
-  size_t next_ = 0;
+  size_t next_ = 0, given_ = 0;
 };
 
 Status take_down(const Scenario& scenario, fabric::Graph& graph, const std::string& name) {
@@ -119,7 +123,14 @@ Result<fabric::Graph> graph_of(const Scenario& scenario) {
     if (!generated) return refuse(scenario, "topology.leaf_spine: " + generated.error().message);
     topology = std::move(*generated);
   } else {
-    ORRERY_ASSIGN(topology, fabric::load_topology(beside(scenario, scenario.topology_file)));
+    const std::string path = beside(scenario, scenario.topology_file);
+    auto loaded = fabric::load_topology(path);
+    if (!loaded && path.ends_with(".csv"))
+      return Error{loaded.error().code,
+                   fmt::format("{}\nIf {} is a list of hosts, make a topology of it: orreryctl topology import {} -o "
+                               "fabric.yaml",
+                               loaded.error().message, path, path)};
+    ORRERY_ASSIGN(topology, std::move(loaded));
   }
   fabric::Graph graph = fabric::Graph::build(topology);
   for (const std::string& name : scenario.down) ORRERY_TRY(take_down(scenario, graph, name));
@@ -135,7 +146,7 @@ Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph,
     Job& job = jobs.emplace_back(scenario.jobs[i].job);
     job.hosts = hosts.named(i);
     if (job.hosts.empty()) {
-      ORRERY_ASSIGN(job.hosts, hosts.take(scenario.jobs[i].host_count));
+      ORRERY_ASSIGN(job.hosts, hosts.take(scenario.jobs[i].host_count, "job " + job.name));
     }
     tasks += tasks_of(job);
   }
@@ -146,7 +157,7 @@ Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph,
     options.max_tasks = memory_limit_bytes / memory_of(1);
     ORRERY_ASSIGN(workload,
                   load_workload(scenario.workload->format, beside(scenario, scenario.workload->file), options));
-    ORRERY_ASSIGN(host_of, hosts.take(workload.hosts));
+    ORRERY_ASSIGN(host_of, hosts.take(workload.hosts, scenario.workload->file));
     tasks += tasks_of(workload);
   }
   if (memory_of(tasks) > memory_limit_bytes)

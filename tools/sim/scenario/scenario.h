@@ -36,6 +36,11 @@
 
 namespace orrery::sim {
 
+// What scenarios and command lines may ask for.
+inline constexpr uint32_t kMaxRanksPerHost = 256;
+inline constexpr uint32_t kMaxIterations = 1'000'000;
+inline constexpr uint32_t kMaxChannels = 64;
+
 enum class Engine : uint8_t { kPacket, kFluid };
 
 struct ScenarioJob {

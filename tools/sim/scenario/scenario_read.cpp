@@ -18,9 +18,6 @@ using fabric::quoted;
 using fabric::YamlNode;
 using Kind = YamlNode::Kind;
 
-constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
-constexpr uint32_t kMaxRanksPerHost = 256;
-constexpr uint32_t kMaxIterations = 1'000'000;
 constexpr size_t kMaxSeeds = 10'000;
 
 constexpr std::array<std::string_view, 7> kOps{"all_reduce", "all_gather", "reduce_scatter", "broadcast",
@@ -32,10 +29,10 @@ constexpr std::array<std::string_view, 2> kProtocols{"tcp", "udp"};
 constexpr std::array<std::string_view, 3> kPlacements{"contiguous", "fragmented", "random"};
 
 void read_communicators(MapReader& map, CommunicatorOptions& options) {
-  map.whole("channels", options.channels, 1, 64);
+  map.whole("channels", options.channels, 1, kMaxChannels);
   map.whole("max_steps", options.max_steps, 0, UINT32_MAX);
-  map.whole("slice_bytes", options.slice_bytes, 0, kMaxBytes);
-  map.whole("chunk_bytes", options.chunk_bytes, 1, kMaxBytes);
+  map.whole("slice_bytes", options.slice_bytes, 0, kMaxCollectiveBytes);
+  map.whole("chunk_bytes", options.chunk_bytes, 1, kMaxCollectiveBytes);
   map.whole("max_chunks", options.max_chunks, 1, 1u << 20);
   map.whole("round_width", options.round_width, 1, 1u << 20);
   map.time("step_delay_us", options.step_delay, kPerUs);
@@ -195,6 +192,9 @@ class ScenarioReader {
       uint64_t seed = 0;
       if (reader.whole(one.keys[0].text, seed, 0, UINT64_MAX)) scenario_.seeds.push_back(seed);
     });
+    const std::set<uint64_t> different(scenario_.seeds.begin(), scenario_.seeds.end());
+    if (different.size() < scenario_.seeds.size())
+      map.mistake("seeds", "a seed stands there twice, and would give the same result twice");
     if (scenario_.seeds.size() > kMaxSeeds)
       map.mistake("seeds", fmt::format("{} seeds; at most {}", scenario_.seeds.size(), kMaxSeeds));
   }
@@ -219,6 +219,8 @@ class ScenarioReader {
     out.job.name = fmt::format("job{}", index + 1);
     out.job.seed = index + 1;
     map.text("name", out.job.name);
+    if (!names_.insert(out.job.name).second)
+      map.mistake("name", fmt::format("{} is another job's name", quoted(out.job.name)));
     read_hosts(map, out);
     map.whole("ranks_per_host", out.job.ranks_per_host, 1, kMaxRanksPerHost);
     map.whole("iterations", out.job.iterations, 1, kMaxIterations);
@@ -263,7 +265,7 @@ class ScenarioReader {
     Collective collective;
     const bool has_op = map.choice("op", collective.op, op_of, kOps);
     map.choice("algorithm", collective.algorithm, algorithm_of, kAlgorithms);
-    const bool has_bytes = map.whole("bytes", collective.bytes, 1, kMaxBytes);
+    const bool has_bytes = map.whole("bytes", collective.bytes, 1, kMaxCollectiveBytes);
     map.whole("root", collective.root, 0, UINT32_MAX);
     map.whole("peer", collective.peer, 0, UINT32_MAX - 1);
     map.flag("overlapped", step.overlapped);
@@ -344,6 +346,7 @@ class ScenarioReader {
 
   Scenario& scenario_;
   fabric::Mistakes& mistakes_;
+  std::set<std::string> names_;  // of jobs
 };
 
 }  // namespace

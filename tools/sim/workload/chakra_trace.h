@@ -24,7 +24,8 @@ struct ChakraNode {
   std::string group;  // of processes; empty: all
 };
 
-// Nodes in the order of the file. Errors: kCorrupt, with the byte. `left`: how many nodes may be there; counted down.
+// Nodes in the order of the file. Errors: kInvalidArgument, with the byte. `left`: how many nodes may be there; counted
+// down.
 Result<std::vector<ChakraNode>> decode_chakra(const Input& input, uint64_t& left);
 
 }  // namespace orrery::sim

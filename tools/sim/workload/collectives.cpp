@@ -87,6 +87,8 @@ Status check(const Collective& collective, uint32_t ranks) {
     return refuse(collective, fmt::format("rank {} of {} ranks; count from 0", collective.root, ranks));
   if (collective.op == Op::kSendRecv && collective.peer != kNone && collective.peer >= ranks)
     return refuse(collective, fmt::format("peer {} of {} ranks; count from 0", collective.peer, ranks));
+  if (collective.op == Op::kSendRecv && collective.peer == collective.root)
+    return refuse(collective, fmt::format("rank {} sends to itself; give another peer", collective.peer));
   if (algorithm_for(collective) == Algorithm::kHalvingDoubling && collective.op != Op::kAllReduce &&
       !std::has_single_bit(ranks))
     return refuse(collective, fmt::format("{} ranks are no power of two; take ring or pat", ranks));

@@ -38,6 +38,8 @@ std::string_view name_of(Algorithm algorithm);   // "halving_doubling"
 std::optional<Op> op_of(std::string_view name);  // also "AllReduce", "ALLREDUCE", "all-reduce"
 std::optional<Algorithm> algorithm_of(std::string_view name);
 
+inline constexpr uint64_t kMaxCollectiveBytes = uint64_t{1} << 50;
+
 struct Collective {
   Op op = Op::kAllReduce;
   Algorithm algorithm = Algorithm::kDefault;

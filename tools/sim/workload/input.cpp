@@ -35,12 +35,29 @@ Result<std::string> read_file(const std::string& path, size_t limit, std::string
   }
 }
 
+Result<std::string> read_text(const std::string& path, size_t limit, std::string_view what, size_t longest_line) {
+  ORRERY_ASSIGN(std::string text, read_file(path, limit, what));
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // as spreadsheets write it
+  uint64_t line = 0;
+  for (size_t position = 0; position < text.size();) {
+    const size_t start = position;
+    const std::string_view part = next_line(text, position);
+    ++line;
+    if (part.find('\0') != std::string_view::npos)
+      return line_error(path, line,
+                        fmt::format("a zero byte; {} is text in UTF-8: convert it with iconv -t UTF-8", what));
+    if (position - start > longest_line)
+      return line_error(path, line, fmt::format("a line of more than {} bytes; is it {}?", longest_line, what));
+  }
+  return text;
+}
+
 Error line_error(std::string_view name, uint64_t line, std::string_view what) {
   return Error{ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", name, line, what)};
 }
 
 Error byte_error(std::string_view name, uint64_t offset, std::string_view what) {
-  return Error{ErrorCode::kCorrupt, fmt::format("{}: byte {}: {}", name, offset, what)};
+  return Error{ErrorCode::kInvalidArgument, fmt::format("{}: byte {}: {}", name, offset, what)};
 }
 
 std::string shown(std::string_view text) {

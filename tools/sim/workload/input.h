@@ -14,9 +14,16 @@ namespace orrery::sim {
 // "the workload".
 Result<std::string> read_file(const std::string& path, size_t limit, std::string_view what);
 
+// Longest line of a text file; longer ones are no lines of what is read here.
+inline constexpr size_t kMaxLineBytes = 64u << 10;
+// The same for text: without a byte order mark. Errors also, with the line: a zero byte (UTF-16, or no text at all),
+// and a line of more than `longest_line`.
+Result<std::string> read_text(const std::string& path, size_t limit, std::string_view what,
+                              size_t longest_line = kMaxLineBytes);
+
 // "NAME:LINE: what", kInvalidArgument; `line` counts from 1.
 Error line_error(std::string_view name, uint64_t line, std::string_view what);
-// "NAME: byte OFFSET: what", kCorrupt.
+// "NAME: byte OFFSET: what", kInvalidArgument.
 Error byte_error(std::string_view name, uint64_t offset, std::string_view what);
 
 // Text fit for a message: short, without control characters, in quotes.

@@ -8,7 +8,6 @@
 
 namespace orrery::sim {
 
-inline constexpr uint64_t kMaxCollectiveBytes = uint64_t{1} << 50;
 inline constexpr uint32_t kMaxFileRanks = 1u << 22;
 inline constexpr Time kMaxComputeNs = 1'000'000'000'000;  // a quarter of an hour
 

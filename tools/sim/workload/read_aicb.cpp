@@ -45,6 +45,7 @@ class AicbReader {
     while (position < input_.text.size()) {
       ++line_;
       const std::string_view line = trimmed(next_line(input_.text, position));
+      last_line_ = position == input_.text.size() && input_.text.back() != '\n';
       if (line.empty()) continue;
       if (line.front() == '[') {
         ORRERY_TRY(read_ranks(line));
@@ -97,6 +98,7 @@ class AicbReader {
       if (columns_[i] == SIZE_MAX && i <= kBytes) return at(fmt::format("the header lacks the column {}", kColumns[i]));
     }
     has_header_ = true;
+    header_fields_ = names.size();
     return {};
   }
 
@@ -108,6 +110,9 @@ class AicbReader {
     };
     if (fields.size() <= *std::max_element(columns_.begin(), columns_.begin() + kBytes + 1))
       return at(fmt::format("{} fields, fewer than the header has; is the file cut off?", fields.size()));
+    // What is not needed may be missing, but not on a line that ends in its midst.
+    if (last_line_ && (fields.size() < header_fields_ || fields.back().empty()))
+      return at(fmt::format("{} fields of {}, and no end of line; the file is cut off", fields.size(), header_fields_));
     const std::string_view type = without_prefix(field(kType), "CommType.");
     if (type == "epoch_end") {
       epochs_.emplace_back();
@@ -248,6 +253,8 @@ class AicbReader {
   uint64_t tasks_ = 0;
   uint32_t ranks_ = 0;
   bool has_header_ = false;
+  size_t header_fields_ = 0;
+  bool last_line_ = false;  // and it does not end with a line break
   std::array<size_t, kColumns.size()> columns_{};
   std::map<std::string, uint32_t> sizes_;  // by group
   std::vector<std::vector<Row>> epochs_;

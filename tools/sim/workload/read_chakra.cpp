@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "tools/sim/workload/chakra_trace.h"
@@ -55,9 +56,7 @@ class ChakraReader {
     ORRERY_TRY(add_collectives());
     ORRERY_TRY(match_transfers());
     add_waits();
-    const Status sound = check(traffic_, workload_.hosts);
-    if (!sound)
-      return Error{ErrorCode::kInvalidArgument, inputs_[0].name + " and its siblings: " + sound.error().message};
+    if (const auto circle = circle_of(traffic_); !circle.empty()) return waits_for_itself(circle);
     return std::move(workload_);
   }
 
@@ -89,8 +88,10 @@ class ChakraReader {
   Status place(uint32_t rank) {
     const std::vector<ChakraNode>& nodes = traces_[rank];
     auto& index = index_.emplace_back();
-    for (uint32_t i = 0; i < nodes.size(); ++i)
+    for (uint32_t i = 0; i < nodes.size(); ++i) {
       if (!index.try_emplace(nodes[i].id, i).second) return at(rank, nodes[i], "stands there twice");
+      ORRERY_TRY(check_peers(rank, nodes[i]));
+    }
     std::vector<std::vector<uint32_t>> next(nodes.size());
     std::vector<uint32_t> pending(nodes.size());
     for (uint32_t i = 0; i < nodes.size(); ++i)
@@ -111,10 +112,41 @@ class ChakraReader {
       for (const uint32_t then : next[i])
         if (--pending[then] == 0) ready.push_back(then);
     }
-    if (count < nodes.size()) {
-      const auto stuck = std::find_if(pending.begin(), pending.end(), [](uint32_t p) { return p != 0; });
-      return at(rank, nodes[static_cast<size_t>(stuck - pending.begin())], "waits for itself, by way of others");
-    }
+    if (count == nodes.size()) return {};
+    const auto stuck = [&](uint32_t i) { return pending[i] != 0; };
+    // Whoever goes back from node to node that is stuck goes round in the end.
+    uint32_t i = 0;
+    while (!stuck(i)) ++i;
+    for (size_t steps = 0; steps < nodes.size(); ++steps)
+      for (const uint64_t id : nodes[i].after)
+        if (stuck(index.at(id))) {
+          i = index.at(id);
+          break;
+        }
+    return at(rank, nodes[i], "waits for itself, by way of the nodes that it waits for; is the trace complete?");
+  }
+
+  // A circle through several ranks.
+  Error waits_for_itself(const std::vector<uint32_t>& circle) const {
+    const std::set<uint32_t> tasks(circle.begin(), circle.end());
+    for (uint32_t rank = 0; rank < placed_.size(); ++rank)
+      for (const Placed& placed : placed_[rank])
+        if (tasks.count(placed.ready) != 0)
+          return at(rank, *placed.node,
+                    "waits for itself, by way of other ranks; are sends, receives and collectives in the order in "
+                    "which they ran?");
+    return Error{ErrorCode::kInvalidArgument, inputs_[0].name + ": operations that wait for each other"};
+  }
+
+  Status check_peers(uint32_t rank, const ChakraNode& node) const {
+    const bool sends = node.kind == Kind::kSend;
+    const uint64_t peer = sends ? node.dst : node.src;
+    if (node.kind != Kind::kSend && node.kind != Kind::kReceive) return {};
+    if (peer >= inputs_.size())
+      return at(rank, node,
+                fmt::format("{} rank {}; there are traces of {} ranks, from 0", sends ? "sends to" : "receives from",
+                            peer, inputs_.size()));
+    if (peer == rank) return at(rank, node, sends ? "sends to itself" : "receives from itself");
     return {};
   }
 
@@ -170,6 +202,8 @@ class ChakraReader {
     }
     Collective collective{.op = *op, .bytes = first.collective == 9 ? 8 : first.bytes};
     const auto root = std::find(members.begin(), members.end(), first.root);
+    if (root == members.end() && first.root != 0)
+      return at(leader, first, fmt::format("root {} is none of its {} ranks", first.root, members.size()));
     if (root != members.end()) collective.root = static_cast<uint32_t>(root - members.begin());
     if (traffic_.tasks.size() + transfers_of(collective, communicator.ranks(), options_.communicators) >
         options_.max_tasks)
@@ -187,7 +221,7 @@ class ChakraReader {
     for (const auto& [key, nodes] : receives_) {
       const auto& [src, dst, tag] = key;
       const auto sent = sends_.find({static_cast<uint32_t>(src), dst, tag});
-      if (sent == sends_.end() || sent->second.size() != nodes.size() || src >= inputs_.size())
+      if (sent == sends_.end() || sent->second.size() != nodes.size())
         return at(dst, *placed_[dst][nodes.back()].node,
                   fmt::format("receives from rank {} with tag {}, which sends {} times in place of {}", src, tag,
                               sent == sends_.end() ? 0 : sent->second.size(), nodes.size()));
@@ -195,12 +229,18 @@ class ChakraReader {
     for (const auto& [key, nodes] : sends_) {
       const auto& [src, dst, tag] = key;
       const auto received = receives_.find({src, static_cast<uint32_t>(dst), tag});
-      if (dst >= inputs_.size() || received == receives_.end())
+      if (received == receives_.end())
         return at(src, *placed_[src][nodes[0]].node,
                   fmt::format("sends to rank {} with tag {}, which does not receive", dst, tag));
-      if (dst == src) return at(src, *placed_[src][nodes[0]].node, "sends to itself");
-      for (size_t k = 0; k < nodes.size(); ++k)
-        add_transfer(placed_[src][nodes[k]], placed_[dst][received->second[k]], src, static_cast<uint32_t>(dst));
+      for (size_t k = 0; k < nodes.size(); ++k) {
+        Placed &send = placed_[src][nodes[k]], &receive = placed_[dst][received->second[k]];
+        // Receives do not always say how much.
+        if (receive.node->bytes != 0 && receive.node->bytes != send.node->bytes)
+          return at(static_cast<uint32_t>(dst), *receive.node,
+                    fmt::format("receives {} bytes, and node {} of rank {} sends {}", receive.node->bytes,
+                                send.node->id, src, send.node->bytes));
+        add_transfer(send, receive, src, static_cast<uint32_t>(dst));
+      }
     }
     return {};
   }

@@ -199,9 +199,16 @@ class HtsimReader {
     for (const auto& [id, trigger] : triggers_) ORRERY_TRY(add_trigger(id, trigger, traffic));
     if (round.opening.empty()) return refuse("has no connection with a start: nothing would begin");
     traffic.rounds.push_back(std::move(round));
-    const Status sound = check(traffic, workload.hosts);
-    if (!sound) return refuse(sound.error().message);
+    if (const auto circle = circle_of(traffic); !circle.empty()) return waits_for_itself(circle);
     return workload;
+  }
+
+  // The first tasks are those that start connections.
+  Error waits_for_itself(const std::vector<uint32_t>& circle) const {
+    const Connection& first = connections_[*std::min_element(circle.begin(), circle.end())];
+    return line_error(input_.name, first.line,
+                      fmt::format("{}->{} waits for itself, by way of triggers; give one of these connections a start",
+                                  first.src, first.dst));
   }
 
   Status add_trigger(uint64_t id, const Trigger& trigger, Traffic& traffic) {

@@ -147,6 +147,8 @@ class IntentsReader {
           name.get_ref<const std::string&>().size() > kMaxHostNameBytes)
         return at("a host is no name");
       const auto [found, added] = hosts_.try_emplace(name.get<std::string>(), static_cast<uint32_t>(hosts_.size()));
+      if (std::find(hosts.begin(), hosts.end(), found->second) != hosts.end())
+        return at(fmt::format("host {} stands there twice", shown(name.get_ref<const std::string&>())));
       hosts.push_back(found->second);
     }
     recorded.hosts = std::move(hosts);

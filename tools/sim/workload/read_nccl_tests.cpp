@@ -14,6 +14,7 @@ namespace orrery::sim {
 namespace {
 
 struct Row {
+  uint64_t line = 0;
   uint64_t bytes = 0;
   bool reduces = false;
   bool has_root = false;
@@ -30,6 +31,7 @@ class NcclTestsReader {
     while (position < input_.text.size()) {
       ++line_;
       std::string_view line = trimmed(next_line(input_.text, position));
+      last_line_ = position == input_.text.size() && input_.text.back() != '\n';
       // "[1,0]<stdout>:" of mpirun --tag-output
       if (const size_t tag = line.find(">:"); line.starts_with("[") && tag != std::string_view::npos)
         line = trimmed(line.substr(tag + 2));
@@ -64,7 +66,7 @@ class NcclTestsReader {
     uint64_t rank = 0;
     if (!parse_whole(tokens[1], rank)) return {};
     if (rank >= kMaxFileRanks) return at(fmt::format("rank {} is too large", rank));
-    ranks_ = std::max(ranks_, static_cast<uint32_t>(rank + 1));
+    ranks_.insert(static_cast<uint32_t>(rank));
     const auto on = std::find(tokens.begin(), tokens.end(), "on");
     if (on != tokens.end() && on + 1 != tokens.end()) hosts_.insert(std::string(on[1]));
     return {};
@@ -73,9 +75,14 @@ class NcclTestsReader {
   // size count type redop root time algbw busbw #wrong time algbw busbw #wrong
   Status read_row(std::string_view line) {
     const auto tokens = words_of(line);
-    Row row;
+    Row row{.line = line_};
     uint64_t count = 0;
-    if (tokens.size() < 2 || !parse_whole(tokens[0], row.bytes) || !parse_whole(tokens[1], count)) return {};
+    const bool cut_off = tokens.size() == 1 && last_line_ && parse_whole(tokens[0], count);
+    if (!cut_off && (tokens.size() < 2 || !parse_whole(tokens[1], count))) return {};
+    if (!parse_whole(tokens[0], row.bytes)) {
+      if (tokens[0].find_first_not_of("-0123456789") != std::string_view::npos) return {};
+      return at(fmt::format("{} is no number of bytes", shown(tokens[0])));
+    }
     if (tokens.size() < 8)
       return at(
           fmt::format("{} fields; a result has at least 8: size, count, type, redop, root, time, algbw, busbw: is "
@@ -119,8 +126,13 @@ class NcclTestsReader {
       return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", input_.name, what)};
     };
     if (rows_.empty()) return refuse("has no results; is it what a nccl-tests program printed?");
-    const uint32_t ranks = options_.ranks != 0 ? options_.ranks : ranks_;
-    if (ranks == 0) return refuse("has no '# Rank' lines; give ranks");
+    if (options_.ranks == 0 && ranks_.empty()) return refuse("has no '# Rank' lines; give ranks");
+    if (options_.ranks == 0 && *ranks_.rbegin() >= ranks_.size())
+      return refuse(
+          fmt::format("has '# Rank' lines of {} ranks, the last of which is rank {}; add what is missing, or "
+                      "give ranks",
+                      ranks_.size(), *ranks_.rbegin()));
+    const uint32_t ranks = options_.ranks != 0 ? options_.ranks : *ranks_.rbegin() + 1;
     if (!not_simulated_.empty() && !program_ && !options_.op)
       return refuse(
           fmt::format("is of {}_perf, which is not simulated; give the op to take in its place", not_simulated_));
@@ -133,7 +145,9 @@ class NcclTestsReader {
     ORRERY_ASSIGN(Job job, job_of_file(input_.name, ranks, options));
     for (const Row& row : rows_) {
       Collective collective{.op = *op, .bytes = row.bytes};
-      if (row.has_root && row.root < ranks) collective.root = row.root;
+      if (row.has_root && row.root >= ranks)
+        return line_error(input_.name, row.line, fmt::format("root {} of {} ranks; count from 0", row.root, ranks));
+      if (row.has_root) collective.root = row.root;
       if (row.bytes != 0) job.steps.push_back({.collective = collective});
     }
     return workload_of(input_.name, std::move(job), options);
@@ -143,7 +157,8 @@ class NcclTestsReader {
   const Input& input_;
   const ReadOptions& options_;
   uint64_t line_ = 0;
-  uint32_t ranks_ = 0;
+  std::set<uint32_t> ranks_;
+  bool last_line_ = false;  // and it does not end with a line break
   std::set<std::string> hosts_;
   std::optional<Op> program_;
   std::string not_simulated_;  // the program's name, when it is one that nothing here stands for

@@ -138,7 +138,10 @@ class SimaiReader {
       return Error{ErrorCode::kInvalidArgument, fmt::format("{}: has {} layers and announces {}; is it cut off?",
                                                             input_.name, layers_.size(), count_)};
     if (layers_.empty()) return Error{ErrorCode::kInvalidArgument, input_.name + ": has no layers"};
-    const uint32_t ranks = options_.ranks != 0 ? options_.ranks : setting("all_gpus", 0);
+    const uint32_t told = setting("all_gpus", 0), ranks = options_.ranks != 0 ? options_.ranks : told;
+    if (told != 0 && told != ranks)
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: is of {} ranks (all_gpus:), not {}; leave ranks out", input_.name, told, ranks)};
     if (ranks == 0)
       return Error{ErrorCode::kInvalidArgument,
                    input_.name + ": does not say how many ranks there are (all_gpus:); give ranks"};

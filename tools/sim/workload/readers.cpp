@@ -70,7 +70,9 @@ Result<Workload> load_workload(Format format, const std::string& path, const Rea
     ORRERY_ASSIGN(const std::vector<Input> inputs, load_ranks(path));
     return read_chakra(inputs, options);
   }
-  ORRERY_ASSIGN(std::string text, read_file(path, kMaxInputBytes, "the workload"));
+  // Recordings are JSON, an object per line.
+  const size_t longest_line = format == Format::kIntents ? kMaxInputBytes : kMaxLineBytes;
+  ORRERY_ASSIGN(std::string text, read_text(path, kMaxInputBytes, "the workload", longest_line));
   return read_workload(format, {{path, std::move(text)}}, options);
 }
 
