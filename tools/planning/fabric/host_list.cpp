@@ -70,7 +70,9 @@ struct Row {
 
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+  Reader(std::string_view text, const std::string& file) : text_(text), file_(file) {
+    if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);  // a byte order mark, as spreadsheets write it
+  }
 
   Result<std::vector<Row>> read() {
     for (size_t position = 0; position < text_.size();) {
