@@ -1,5 +1,6 @@
 // What changes while a simulation runs. Every entry belongs to one node and so to one domain: domains share the arrays,
-// never an entry.
+// never an entry. Where an entry's neighbours often belong to another domain, it has a pair of cache lines to itself:
+// processors fetch them in pairs.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +97,7 @@ struct alignas(64) Nic {
 };
 
 // First cache line: what every packet and ACK touches.
-struct alignas(64) QpSender {
+struct alignas(128) QpSender {
   uint32_t next_psn = 0;
   uint32_t acked_psn = 0;
   uint32_t posted_psn = 0;    // packets of released messages, all messages before them released too
@@ -141,7 +142,7 @@ struct ReorderWindow {
   void clear(uint32_t psn) { bits[psn % kPackets / 64] &= ~(uint64_t{1} << psn % 64); }
 };
 
-struct alignas(64) QpReceiver {
+struct alignas(128) QpReceiver {
   uint32_t expected_psn = 0;
   uint32_t receiving = 0;  // the first not wholly delivered; position in Program::qp_messages
   uint32_t unacknowledged = 0;
@@ -150,7 +151,7 @@ struct alignas(64) QpReceiver {
 };
 
 // Reaction point of DCQCN; names as in the paper.
-struct alignas(64) RateControl {
+struct alignas(128) RateControl {
   double target_bps = 0;
   double alpha = 1;
   uint64_t bytes_since = 0;
