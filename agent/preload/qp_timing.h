@@ -40,6 +40,10 @@ void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer);
 // for is dropped for good, as a RESET would, or follows when there is room.
 void drain_held_sends(Qp& qp, bool for_good);
 
+// A request comes that the post_send hook may not see, and that may not overtake what is held. False when the provider
+// had no room for all of that.
+bool let_held_sends_go_before(ibv_qp* qp);
+
 // The queue pair is gone, unnoticed: nothing of it may be posted any more.
 void forget_held_sends(Qp& qp);
 

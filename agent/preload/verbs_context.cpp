@@ -23,6 +23,7 @@ using CreateQpEx = ibv_qp* (*)(ibv_context*, ibv_qp_init_attr_ex*);
 using OpenQp = ibv_qp* (*)(ibv_context*, ibv_qp_open_attr*);
 using CreateCqEx = ibv_cq_ex* (*)(ibv_context*, ibv_cq_init_attr_ex*);
 using AllocTd = ibv_td* (*)(ibv_context*, ibv_td_init_attr*);
+using BindMw = int (*)(ibv_qp*, ibv_mw*, ibv_mw_bind*);
 
 struct Context {
   ibv_context* context;  // key; null when free
@@ -32,6 +33,7 @@ struct Context {
   OpenQp open_qp;
   CreateCqEx create_cq_ex;
   AllocTd alloc_td;
+  BindMw bind_mw;
 };
 Context contexts[kMaxContexts];
 uint32_t provider_count = 0;
@@ -126,6 +128,13 @@ ibv_td* hooked_alloc_td(ibv_context* context, ibv_td_init_attr* attributes) {
   return known != nullptr ? known->alloc_td(context, attributes) : not_supported<ibv_td>();
 }
 
+int hooked_bind_mw(ibv_qp* qp, ibv_mw* window, ibv_mw_bind* bind) {
+  const Context* known = find(window->context);
+  if (known == nullptr) return EOPNOTSUPP;
+  if (arm() != kOff && !let_held_sends_go_before(qp)) return ENOMEM;
+  return known->bind_mw(qp, window, bind);
+}
+
 bool is_hooked(const ibv_context& context, uint32_t provider) {
   return context.ops.post_send == data_hooks[provider].post_send;
 }
@@ -161,9 +170,12 @@ void hook_tables(Context& known) {
   known.open_qp = ORRERY_HAS_OP(extended, open_qp) ? extended->open_qp : nullptr;
   known.create_cq_ex = ORRERY_HAS_OP(extended, create_cq_ex) ? extended->create_cq_ex : nullptr;
   known.alloc_td = ORRERY_HAS_OP(extended, alloc_td) ? extended->alloc_td : nullptr;
+  ProviderKind kind;
+  known.bind_mw = is_code(ops.bind_mw, &kind) ? ops.bind_mw : nullptr;
   set(&ops.post_send, hooks.post_send);
   set(&ops.post_recv, hooks.post_recv);
   set(&ops.poll_cq, hooks.poll_cq);
+  if (known.bind_mw != nullptr) set(&ops.bind_mw, hooked_bind_mw);
   if (known.create_qp_ex != nullptr) set(&extended->create_qp_ex, hooked_create_qp_ex);
   if (known.open_qp != nullptr) set(&extended->open_qp, hooked_open_qp);
   if (known.create_cq_ex != nullptr) set(&extended->create_cq_ex, hooked_create_cq_ex);
@@ -177,6 +189,7 @@ void unhook_tables(const Context& known) {
   put_back(&ops.post_send, hooks.post_send, theirs.post_send);
   put_back(&ops.post_recv, hooks.post_recv, theirs.post_recv);
   put_back(&ops.poll_cq, hooks.poll_cq, theirs.poll_cq);
+  if (known.bind_mw != nullptr) put_back(&ops.bind_mw, &hooked_bind_mw, known.bind_mw);
   verbs_context* extended = verbs_get_ctx(known.context);
   if (known.create_qp_ex != nullptr) put_back(&extended->create_qp_ex, &hooked_create_qp_ex, known.create_qp_ex);
   if (known.open_qp != nullptr) put_back(&extended->open_qp, &hooked_open_qp, known.open_qp);
@@ -198,6 +211,7 @@ Context* take_place(ibv_context* context, uint32_t provider) {
     place.open_qp = nullptr;
     place.create_cq_ex = nullptr;
     place.alloc_td = nullptr;
+    place.bind_mw = nullptr;
     set(&place.context, context);
     return &place;
   }

@@ -147,6 +147,16 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   return answer;
 }
 
+// A request like any other, that passes by the table's post_send.
+int bind_mw(ibv_qp* qp, ibv_mw*, ibv_mw_bind* bind) {
+  ibv_send_wr wr{};
+  wr.wr_id = bind->wr_id;
+  wr.opcode = IBV_WR_BIND_MW;
+  wr.send_flags = bind->send_flags;
+  ibv_send_wr* bad = nullptr;
+  return take(as_fake(qp), &wr, &bad);
+}
+
 int post_receives(ReceiveQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   const std::lock_guard lock(mutex);
   for (; wr != nullptr; wr = wr->next) {
@@ -252,6 +262,7 @@ void fill_data_ops(ibv_context_ops* ops, bool second_provider) {
   ops->post_recv = second_provider ? post_recv<1> : post_recv<0>;
   ops->poll_cq = second_provider ? poll_cq<1> : poll_cq<0>;
   ops->post_srq_recv = post_srq_recv;
+  ops->bind_mw = bind_mw;
   ops->req_notify_cq = req_notify_cq;
 }
 

@@ -53,12 +53,22 @@ ibv_qp* make_extended(const Scene& scene) {
   return qp;
 }
 
+void bind_window(ibv_qp* qp) {
+  ibv_mw window{};
+  window.context = qp->context;
+  window.type = IBV_MW_TYPE_1;
+  ibv_mw_bind bind{};
+  bind.send_flags = IBV_SEND_SIGNALED;
+  if (ibv_bind_mw(qp, &window, &bind) != 0) std::exit(1);
+}
+
 void hold_until(const std::string& what) {
   Scene scene;
   if (what == "extended") scene.pair.a = make_extended(scene);
   ibv_qp* qp = scene.pair.a;
   ibv_cq* cq = qp->send_cq;
   const std::map<std::string, std::function<void()>> actions{
+      {"bind", [&] { bind_window(qp); }},
       {"destroy", [&] { ibv_destroy_qp(qp); }},
       {"err", [&] { set_state(qp, IBV_QPS_ERR); }},
       {"extended", [&] { ibv_qp_to_qp_ex(qp); }},
