@@ -29,7 +29,8 @@ size_t type_bytes(int type) {
 
 void* open_plugin() {
   const char* name = std::getenv("NCCL_PROFILER_PLUGIN");
-  if (name == nullptr || *name == '\0') name = "libnccl-profiler.so";
+  if (name == nullptr || *name == '\0')
+    name = std::getenv("PROFILED_RCCL") != nullptr ? "librccl-profiler.so" : "libnccl-profiler.so";
   if (strcasecmp(name, "none") == 0) return nullptr;
   if (strncasecmp(name, "STATIC_PLUGIN", strlen(name)) == 0) name = nullptr;
   return dlopen(name, RTLD_NOW | RTLD_LOCAL);

@@ -309,6 +309,27 @@ TEST_CASE("without NCCL_PROFILER_PLUGIN NCCL finds no plug-in, with the library 
     CHECK(run_program(command("hidden", 6), {.preload = preload}).out == "loaded 0 mask 0\nunloaded 1\n");
 }
 
+TEST_CASE("a plug-in under the default name of NCCL or of RCCL is found as without us, and stands behind ours") {
+  for (const bool rccl : {false, true}) {
+    INFO("RCCL " << rccl);
+    const std::filesystem::path directory = scratch_socket_path() + ".d";
+    std::filesystem::create_directory(directory);
+    std::filesystem::create_symlink(kPlugin, directory / (rccl ? "librccl-profiler.so" : "libnccl-profiler.so"));
+    const Log alone, behind;
+    for (const Log* log : {&alone, &behind}) {
+      Environment environment = with_plugin("", *log, 8);
+      environment.emplace_back("LD_LIBRARY_PATH", directory.string());
+      if (rccl) environment.emplace_back("PROFILED_RCCL", "1");
+      const bool preload = log == &behind;
+      const auto result = run_program(command("hidden", 6), {.preload = preload, .environment = environment});
+      CHECK(result.out == "loaded 1 mask " + std::string(preload ? "14" : "8") + "\nunloaded 1\n");
+    }
+    CHECK(!alone.text().empty());
+    CHECK(behind.text() == alone.text());
+    std::filesystem::remove_all(directory);
+  }
+}
+
 TEST_CASE("without an agent a hidden NCCL is unaffected") {
   const auto result = run_program(command("hidden", 6), {.environment = {{"NCCL_PROFILER_PLUGIN", "STATIC_PLUGIN"}}});
   CHECK(result.status == 0);

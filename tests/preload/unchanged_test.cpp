@@ -15,6 +15,7 @@ const std::vector<std::vector<std::string>> kPrograms{
     {"/bin/bash", "-c", "x=$(echo a | tr a b); echo $x; echo to-stderr >&2; (exit 7)"},
     {"/bin/bash", "-c", "exec 5</etc/passwd; head -1 <&5; ls -l /proc/self/fd | wc -l; ulimit -n"},
     {"/bin/bash", "-c", "for i in 1 2 3; do sleep 0 & done; wait; echo done; kill -9 $$"},
+    {"/bin/bash", "-c", "unset LD_PRELOAD; env | sort"},
     {"/bin/sleep", "0.01"},
     {"/usr/bin/git", "--version"},
     {"/usr/bin/env", "-u", "LD_PRELOAD", "/bin/echo", "gone"},
