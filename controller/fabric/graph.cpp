@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <unordered_set>
 
 #include "common/abi/ecmp_hash_abi.h"
@@ -18,21 +19,56 @@ struct GroupHash {
   }
 };
 
-// Links between the switches of `nodes` and `target`, by node; kNone where there is no way. Hosts do not forward.
-std::vector<uint32_t> hops_to(NodeId target, std::span<const Node> nodes, std::span<const Link> links) {
-  std::vector<uint32_t> hops(nodes.size(), kNone);
-  std::vector<NodeId> frontier{target};
-  hops[target] = 0;
-  for (size_t next = 0; next < frontier.size(); ++next) {
-    const NodeId at = frontier[next];
-    for (LinkId id : nodes[at].egress) {
-      const NodeId neighbour = links[id].to;
-      if (nodes[neighbour].kind != NodeKind::kSwitch || hops[neighbour] != kNone) continue;
-      hops[neighbour] = hops[at] + 1;
-      frontier.push_back(neighbour);
+// Cables between switches only, by switch_index: what route tables follow from.
+class SwitchMesh {
+ public:
+  struct Way {
+    uint32_t to;
+    LinkId link;
+  };
+
+  SwitchMesh(std::span<const Node> nodes, std::span<const Link> links, std::span<const uint32_t> switch_index) {
+    for (const Node& node : nodes) {
+      if (node.kind != NodeKind::kSwitch) continue;
+      first_.push_back(ways_.size());
+      for (const LinkId id : node.egress)
+        if (const uint32_t to = switch_index[links[id].to]; to != kNone) ways_.push_back({to, id});
     }
+    first_.push_back(ways_.size());
   }
-  return hops;
+
+  size_t size() const { return first_.size() - 1; }
+  // In the order of the ports.
+  std::span<const Way> ways(uint32_t at) const { return {ways_.data() + first_[at], first_[at + 1] - first_[at]}; }
+
+  // Links between each switch and `target`; kNone where there is no way. Hosts do not forward.
+  void hops_to(uint32_t target, std::vector<uint32_t>& hops) const {
+    hops.assign(size(), kNone);
+    std::vector<uint32_t> frontier{target};
+    hops[target] = 0;
+    for (size_t next = 0; next < frontier.size(); ++next)
+      for (const Way& way : ways(frontier[next])) {
+        if (hops[way.to] != kNone) continue;
+        hops[way.to] = hops[frontier[next]] + 1;
+        frontier.push_back(way.to);
+      }
+  }
+
+ private:
+  std::vector<size_t> first_;  // into ways_
+  std::vector<Way> ways_;
+};
+
+constexpr uint32_t kSecondDraw = 0x9e3779b9;  // of a flow whose member is down: orrery_ecmp_live_member()
+
+// orrery_ecmp_live_member(), also for groups larger than its masks hold.
+LinkId live_member(uint32_t hash, std::span<const LinkId> group, std::span<const Link> links) {
+  const LinkId first = group[orrery_ecmp_member(hash, static_cast<uint32_t>(group.size()))];
+  if (links[first].up) return first;
+  std::vector<LinkId> live;
+  std::copy_if(group.begin(), group.end(), std::back_inserter(live), [&](LinkId link) { return links[link].up; });
+  if (live.empty()) return kNone;
+  return live[orrery_ecmp_member(orrery_hash_round(hash, kSecondDraw), static_cast<uint32_t>(live.size()))];
 }
 
 }  // namespace
@@ -65,12 +101,16 @@ void Graph::add_nodes(const Topology& topology) {
 }
 
 void Graph::add_links(const Topology& topology) {
+  std::vector<size_t> next_port(nodes_.size());  // cables mostly come in the order of the ports
   const auto port_of = [&](NodeId node, const std::string& name) -> const Port& {
     const bool is_host = nodes_[node].kind == NodeKind::kHost;
     const auto& ports = is_host ? topology.hosts[node - topology.switches.size()].nics : topology.switches[node].ports;
-    const auto found = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.name == name; });
-    if (found == ports.end()) std::abort();  // the topology was not validated
-    return *found;
+    size_t& next = next_port[node];
+    for (size_t tried = 0; tried < ports.size(); ++tried, ++next) {
+      if (next >= ports.size()) next = 0;
+      if (ports[next].name == name) return ports[next++];
+    }
+    std::abort();  // the topology was not validated
   };
   const auto add = [&](const PortRef& from, const PortRef& to) {
     Link link;
@@ -121,18 +161,23 @@ void Graph::build_groups() {
   }
   groups_.assign(1, {});
   group_of_.assign(edges.size() * switch_count_, 0);
+  const SwitchMesh mesh(nodes_, links_, switch_index_);
   std::unordered_map<std::vector<LinkId>, uint32_t, GroupHash> known{{{}, 0}};
   std::vector<LinkId> group;
+  std::vector<uint32_t> hops;
   for (size_t row = 0; row < edges.size(); ++row) {
-    const std::vector<uint32_t> hops = hops_to(edges[row], nodes_, links_);
-    for (NodeId at = 0; at < nodes_.size(); ++at) {
-      if (switch_index_[at] == kNone || hops[at] == kNone || hops[at] == 0) continue;
+    mesh.hops_to(switch_index_[edges[row]], hops);
+    for (uint32_t at = 0; at < mesh.size(); ++at) {
+      if (hops[at] == kNone || hops[at] == 0) continue;
       group.clear();
-      for (LinkId id : nodes_[at].egress)
-        if (hops[links_[id].to] != kNone && hops[links_[id].to] + 1 == hops[at]) group.push_back(id);
-      const auto [entry, fresh] = known.emplace(group, static_cast<uint32_t>(groups_.size()));
-      if (fresh) groups_.push_back(group);
-      group_of_[row * switch_count_ + switch_index_[at]] = entry->second;
+      for (const SwitchMesh::Way& way : mesh.ways(at))
+        if (hops[way.to] + 1 == hops[at]) group.push_back(way.link);
+      auto entry = known.find(group);
+      if (entry == known.end()) {
+        entry = known.emplace(group, static_cast<uint32_t>(groups_.size())).first;
+        groups_.push_back(group);
+      }
+      group_of_[row * switch_count_ + at] = entry->second;
     }
   }
 }
@@ -223,13 +268,11 @@ std::optional<Path> Graph::ecmp_path(const FiveTuple& tuple) const {
     const Node& node = nodes_[at];
     const auto group = next_hops(at, *dst);
     if (group.empty() || (group.size() > 1 && node.hash_function != ORRERY_HASH_MURMUR_5TUPLE)) return std::nullopt;
-    uint64_t live = 0;
-    for (size_t i = 0; i < group.size(); ++i) live |= static_cast<uint64_t>(links_[group[i]].up) << i;
     const uint32_t hash =
         orrery_ecmp_hash(node.hash_seed, *src_v4, *dst_v4, tuple.src_port, tuple.dst_port, tuple.protocol);
-    const uint32_t member = orrery_ecmp_live_member(hash, static_cast<uint32_t>(group.size()), live);
-    if (member == ORRERY_ECMP_NO_MEMBER) return std::nullopt;
-    path.push_back(group[member]);
+    const LinkId link = live_member(hash, group, links_);
+    if (link == kNone) return std::nullopt;
+    path.push_back(link);
   }
   return path;
 }

@@ -244,6 +244,32 @@ TEST_CASE("when a link fails, only the flows that used it move") {
   CHECK(moved > 0);
 }
 
+TEST_CASE(
+    "a group of more members than switches' masks hold is hashed over all of them, and around those that are down") {
+  Graph graph = leaf_spine(2, 100, 4);
+  const Nic& src = nic_of(graph, "h1");
+  const Nic& dst = nic_of(graph, "h3");
+  std::set<LinkId> used;
+  std::map<uint16_t, Path> before;
+  for (uint16_t port = 1; port < 4'000; ++port) {
+    before[port] = graph.ecmp_path(tcp(src, dst, port)).value();
+    used.insert(before[port][1]);
+  }
+  CHECK(used.size() == 100);
+  const LinkId victim = *graph.find_link("leaf1:p90");
+  graph.set_link_up(victim, false);
+  std::set<LinkId> instead;
+  for (const auto& [port, path] : before) {
+    const Path after = graph.ecmp_path(tcp(src, dst, port)).value();
+    if (path[1] == victim)
+      instead.insert(after[1]);
+    else
+      CHECK(after == path);
+  }
+  CHECK(instead.size() > 10);
+  CHECK_FALSE(instead.contains(victim));
+}
+
 TEST_CASE("drained links are not planned over but still carry what hashes to them") {
   Graph graph = leaf_spine(2, 2, 4);
   const Nic& src = nic_of(graph, "h1");
