@@ -88,10 +88,13 @@ std::string text_of(const Design& design, bool colour) {
                     ratio_text(loss.oversubscription)});
   Table bill({{"COUNT", Align::kRight}, {"ITEM"}});
   for (const planning::BillItem& item : planning::bill(design)) bill.add_row({human_count(item.count), item.item});
+  std::string warnings;
+  for (const std::string& caution : planning::cautions(design))
+    warnings += "\n" + toned("WARNING: " + caution, Tone::kBad, colour) + "\n";
   return headline(design) + "\n" + tiers.to_string(colour) +
          "\nDOWN, UP: cables of one switch to the tier below, with every seat taken, and above; a split port has "
          "several.\nUSED, LEFT: ports of all switches of the tier, with the hosts that were asked for.\n\n" +
-         losses.to_string(colour) + "\n" + bill.to_string(colour);
+         losses.to_string(colour) + "\n" + bill.to_string(colour) + warnings;
 }
 
 Json json_of(const Design& design) {
@@ -124,6 +127,7 @@ Json json_of(const Design& design) {
   json["bill"] = Json::array();
   for (const planning::BillItem& item : planning::bill(design))
     json["bill"].push_back({{"item", item.item}, {"count", item.count}});
+  json["warnings"] = planning::cautions(design);
   return json;
 }
 

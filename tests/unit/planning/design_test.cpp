@@ -1,5 +1,7 @@
 #include "tools/planning/fabric/design.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -168,6 +170,29 @@ TEST_CASE("more spines make a lost one cost less") {
   CHECK(losses(*many)[2].lost == Approx(1.0 / 16));
   CHECK(losses(*many)[2].oversubscription == Approx(16.0 / 15));
   CHECK(losses(*many)[2].left_bps == 15 * 400'000'000'000ull);
+}
+
+TEST_CASE("more uplinks than an equal-cost group holds are told, with cures that do") {
+  DesignInput input = input_of(2'000, "256x100G", "256x100G");
+  input.nic_bps = 100'000'000'000;
+  const Design wide = design(input).value();
+  REQUIRE(wide.leaf.up > 64);
+  const std::vector<std::string> told = cautions(wide);
+  REQUIRE(told.size() == 1);
+  CHECK_THAT(told[0], Contains(fmt::format("a leaf has {} uplinks in one equal-cost group", wide.leaf.up)));
+  CHECK_THAT(told[0], Contains("hash over 64 at most and would leave"));
+  // The cures: the oversubscription that it names, and uplinks as fast as it says.
+  const std::string option = "--oversubscription ";
+  const size_t at = told[0].find(option);
+  REQUIRE(at != std::string::npos);
+  DesignInput fewer = input;
+  fewer.oversubscription = std::stod(told[0].substr(at + option.size()));
+  CHECK(cautions(design(fewer).value()).empty());
+  DesignInput faster = input;
+  faster.leaf = model("128x100G+64x200G");
+  faster.spine = model("128x200G");
+  CHECK(cautions(design(faster).value()).empty());
+  CHECK(cautions(design(input_of(1'000, "64x400G", "64x400G")).value()).empty());
 }
 
 TEST_CASE("with rails a lost leaf costs a host one NIC, without it costs all") {

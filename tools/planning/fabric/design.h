@@ -99,6 +99,10 @@ struct PortsUsed {
 };
 PortsUsed ports_used(const Design& design);
 
+// What can be built but will not work as it looks, each with its cure: more uplinks in one equal-cost group than common
+// switches hash over. Empty: nothing.
+std::vector<std::string> cautions(const Design& design);
+
 // A CSV with a line per cable: from_device,from_port,to_device,to_port,rate_bps,tier.
 std::string cable_list(const fabric::Topology& topology);
 

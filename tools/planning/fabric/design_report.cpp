@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <unordered_map>
 
+#include "common/abi/ecmp_hash_abi.h"
 #include "tools/planning/fabric/counts.h"
 #include "tools/planning/fabric/design.h"
 
@@ -134,6 +136,26 @@ std::vector<BillItem> bill(const Design& design) {
 PortsUsed ports_used(const Design& design) {
   return {host_ports(design) + up_ports(design.leaf), spine_down_ports(design) + up_ports(design.spine),
           uint64_t{design.core.switches} * design.core.ports_used};
+}
+
+std::vector<std::string> cautions(const Design& design) {
+  constexpr uint32_t kMost = ORRERY_ECMP_MAX_GROUP;
+  std::vector<std::string> all;
+  const auto check = [&](const char* tier, const TierShape& shape, uint64_t rate_bps, double ratio,
+                         const char* option) {
+    if (shape.up <= kMost) return;
+    all.push_back(fmt::format(
+        "a {0} has {1} uplinks in one equal-cost group; common switches, orrery-switch among them, hash over {2} at "
+        "most "
+        "and would leave {3} idle: take uplinks of {4} or more, {5} {6:.3g}:1, smaller {0} switches, or switches whose "
+        "groups hold {1}",
+        tier, shape.up, kMost, shape.up - kMost, rate_text(ceil_div(rate_bps * shape.up, kMost)), option,
+        std::ceil(100 * ratio * shape.up / kMost) / 100));
+  };
+  if (design.tiers > 1) check("leaf", design.leaf, design.uplink_bps, design.oversubscription, "--oversubscription");
+  if (design.tiers > 2)
+    check("spine", design.spine, design.core_bps, design.core_oversubscription, "--core-oversubscription");
+  return all;
 }
 
 std::string cable_list(const fabric::Topology& topology) {
