@@ -4,6 +4,7 @@
 #include <fstream>
 #include <set>
 
+#include "tests/fakes/scratch_directory.h"
 #include "tests/unit/sim/workload_samples.h"
 
 namespace orrery::sim {
@@ -176,7 +177,7 @@ TEST_CASE("the example of the reference page is a scenario, and the page names e
   const std::string keys = refusal(R"(zzzzzzzz: 1
 topology: {zzzzzzzz: 1, leaf_spine: {zzzzzzzz: 1}}
 placement: {zzzzzzzz: 1}
-jobs: [{zzzzzzzz: 1, hosts: 2, steps: [{zzzzzzzz: 1, compute_us: 1, group: {zzzzzzzz: 1, size: 1}}]}]
+jobs: [{zzzzzzzz: 1, hosts: 2, steps: [{zzzzzzzz: 1, compute_us: 1, group: {zzzzzzzz: 1, size: 1}}]}, {workload: {zzzzzzzz: 1}}]
 workload: {zzzzzzzz: 1}
 engine: {zzzzzzzz: 1, transport: {zzzzzzzz: 1}, switch: {zzzzzzzz: 1}, ecn: {zzzzzzzz: 1}, pfc: {zzzzzzzz: 1}, dcqcn: {zzzzzzzz: 1}, paths: {zzzzzzzz: 1}, telemetry: {zzzzzzzz: 1}}
 faults: [{zzzzzzzz: 1}]
@@ -194,7 +195,7 @@ five_tuples: [{zzzzzzzz: 1}]
       start = comma + 2;
     }
   }
-  CHECK(lists == 18);
+  CHECK(lists == 19);
 }
 
 TEST_CASE("connections that are known take the paths that the switches hash them to") {
@@ -225,9 +226,55 @@ TEST_CASE("connections that are known take the paths that the switches hash them
         "s.yaml:24: five_tuples[3].protocol: 'sctp' is unknown; take tcp, udp, did you mean 'tcp'?");
 }
 
+TEST_CASE("jobs may come from files, each placed like any other") {
+  const test::ScratchDirectory folder;
+  std::ofstream(folder.file("a.csv")) << samples::kAicb;  // 8 ranks
+  const std::string head = "topology: {leaf_spine: {leaves: 2, spines: 2, hosts: 16}}\nplacement: {kind: fragmented}\n";
+  const auto meets = [&](const std::string& jobs) {
+    const auto scenario = parse_scenario(head + "jobs:\n" + jobs, folder.file("s.yaml"));
+    INFO((scenario ? "" : scenario.error().message));
+    REQUIRE(scenario);
+    return traffic_of(*scenario, graph_of(*scenario).value(), kPlenty);
+  };
+  const std::string file = "workload: {file: a.csv, format: aicb}";
+  const Traffic traffic = meets("  - {name: a, ranks_per_host: 2, iterations: 3, " + file +
+                                "}\n"
+                                "  - {name: b, hosts: [h1, h2], ranks_per_host: 4, start_us: 5, " +
+                                file + "}\n  - {hosts: 2, steps: [{op: all_reduce, bytes: 8}]}\n")
+                              .value();
+  CHECK(check(traffic, 16));
+  CHECK(traffic.jobs == std::vector<std::string>{"a", "b", "job3"});
+  std::vector<size_t> rounds(3);
+  for (const Round& round : traffic.rounds) ++rounds[round.job];
+  CHECK(rounds == std::vector<size_t>{3, 1, 1});
+  std::vector<std::set<uint32_t>> hosts(3);
+  for (const Flow& flow : traffic.flows) hosts[flow.job].insert(flow.src);
+  CHECK(hosts[1] == std::set<uint32_t>{0, 1});
+  CHECK(hosts[0] == std::set<uint32_t>{2, 8, 9, 10});  // by turns from both leaves, without the named ones
+  CHECK(hosts[2].size() == 2);
+  // What does not fit together is told.
+  CHECK(meets("  - {name: a, hosts: 3, ranks_per_host: 2, " + file + "}\n").error().message ==
+        folder.file("s.yaml") +
+            ": job a: a.csv needs 4 hosts with 2 ranks each, and hosts says 3; correct it or ranks_per_host, or leave "
+            "hosts out");
+  const auto wrong = [&](const std::string& job) { return refusal(head + "jobs: [" + job + "]\n"); };
+  CHECK(wrong("{" + file + ", steps: [{compute_us: 1}]}") ==
+        "s.yaml:3: jobs[0].steps: does not go with workload: the file says what the job does");
+  CHECK(wrong("{workload: {file: a.cm, format: htsim}}").find("s.yaml:3: jobs[0].workload.format: is no job's") == 0);
+  CHECK(wrong("{workload: {format: aicb}}") == "s.yaml:3: jobs[0].workload.file: is missing; name the workload's file");
+  CHECK(wrong("{workload: {file: a, format: aicb, iterations: 3}}").find("unknown key 'iterations'") !=
+        std::string::npos);
+  CHECK(wrong("{steps: [{compute_us: 1}]}").find("jobs[0].hosts: is missing") != std::string::npos);
+}
+
 TEST_CASE("rounds replace the iterations of every job") {
   const Scenario scenario = parse_scenario(samples::kScenario + "rounds: 5\n", "s.yaml").value();
   for (const ScenarioJob& job : scenario.jobs) CHECK(job.job.iterations == 5);
+  const Scenario file =
+      parse_scenario("topology: {file: t}\nrounds: 5\njobs: [{iterations: 2, workload: {file: a, format: aicb}}]\n",
+                     "s.yaml")
+          .value();
+  CHECK(file.jobs[0].workload->options.iterations == 5);
 }
 
 }  // namespace orrery::sim

@@ -148,6 +148,14 @@ TEST_CASE("the reference page has every column, in order") {
   }
 }
 
+TEST_CASE("the example of mixed jobs from AICB files runs") {
+  const Outcome outcome =
+      call({"run", std::string(ORRERY_REFERENCE) + "/../examples/mixed/mixed.yaml", "--engine", "fluid"});
+  INFO(outcome.err);
+  REQUIRE(outcome.code == kOk);
+  for (const char* job : {"dense-a", "dense-b", "experts"}) CHECK(contains(outcome.out, std::string("\n") + job + " "));
+}
+
 TEST_CASE("fields that would break a line are quoted") {
   CHECK(csv_field("job1") == "job1");
   CHECK(csv_field("a,b") == "\"a,b\"");

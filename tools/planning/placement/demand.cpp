@@ -60,19 +60,26 @@ Result<Demand> demand_of(const sim::ScenarioJob& given) {
                 given.host_names};
 }
 
-Result<Demand> demand_of(const sim::Scenario& scenario, const sim::ScenarioWorkload& given) {
-  const auto path = std::filesystem::path(scenario.file).parent_path() / given.file;
-  ORRERY_ASSIGN(sim::Workload workload, sim::load_workload(given.format, path.string(), given.options));
+Result<Demand> demand_of(const std::string& name, sim::Workload workload, const std::vector<std::string>& host_names) {
   for (sim::Job& job : workload.jobs) simplify(job);
-  ORRERY_TRY(check_size(given.file, sim::tasks_of(workload)));
+  ORRERY_TRY(check_size(name, sim::tasks_of(workload)));
   std::vector<uint32_t> hosts(workload.hosts);
   std::iota(hosts.begin(), hosts.end(), 0);
   ORRERY_ASSIGN(const sim::Traffic traffic, sim::traffic_of(workload, hosts));
-  return Demand{path.filename().string(),
-                workload.hosts,
-                workload.jobs.empty() ? 1 : workload.jobs[0].ranks_per_host,
-                pairs_of(traffic),
-                {}};
+  return Demand{name, workload.hosts, workload.jobs.empty() ? 1 : workload.jobs[0].ranks_per_host, pairs_of(traffic),
+                host_names};
+}
+
+Result<Demand> demand_of(const sim::Scenario& scenario, const sim::ScenarioJob& given) {
+  if (!given.workload) return demand_of(given);
+  ORRERY_ASSIGN(sim::Workload workload, sim::load_job(scenario, given, sim::ReadOptions().max_tasks));
+  return demand_of(given.job.name, std::move(workload), given.host_names);
+}
+
+Result<Demand> demand_of(const sim::Scenario& scenario, const sim::ScenarioWorkload& given) {
+  const auto path = std::filesystem::path(scenario.file).parent_path() / given.file;
+  ORRERY_ASSIGN(sim::Workload workload, sim::load_workload(given.format, path.string(), given.options));
+  return demand_of(path.filename().string(), std::move(workload), {});
 }
 
 }  // namespace
@@ -80,7 +87,7 @@ Result<Demand> demand_of(const sim::Scenario& scenario, const sim::ScenarioWorkl
 Result<std::vector<Demand>> demands_of(const sim::Scenario& scenario) {
   std::vector<Demand> demands;
   for (const sim::ScenarioJob& job : scenario.jobs) {
-    ORRERY_ASSIGN(Demand demand, demand_of(job));
+    ORRERY_ASSIGN(Demand demand, demand_of(scenario, job));
     demands.push_back(std::move(demand));
   }
   if (scenario.workload) {

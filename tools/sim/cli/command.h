@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tools/ctl/quantity.h"
 #include "tools/sim/cli/cli.h"
@@ -26,7 +27,8 @@ Status write_file(const std::string& path, const std::string& text);
 // What `run` was asked for.
 struct RunRequest {
   Scenario scenario;
-  std::string title;       // what is simulated, in words
+  std::optional<fabric::Graph> graph;  // of the scenario; there once the request is made
+  std::string title;                   // what is simulated, in words
   std::string model_text;  // what decides a result beside fabric and jobs, to tell whether two are of one study
   bool ideal = true;
   bool json = false;

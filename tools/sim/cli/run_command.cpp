@@ -28,17 +28,17 @@ class RunCommand {
   RunCommand(const RunRequest& request, const Console& console)
       : request_(request),
         console_(console),
+        graph_(*request.graph),
         progress_(console.err, console.terminal),
         output_(request.output),
         page_(request.page) {}
 
   Status run() {
     const Scenario& scenario = request_.scenario;
-    ORRERY_ASSIGN(graph_, graph_of(scenario));
     // A fault that the fabric has no place for is told before anything is planned.
-    if (const auto config = packet_config(scenario, *graph_, scenario.schemes[0], scenario.seeds[0]); !config)
+    if (const auto config = packet_config(scenario, graph_, scenario.schemes[0], scenario.seeds[0]); !config)
       return config.error();
-    ORRERY_ASSIGN(traffic_, traffic_of(scenario, *graph_, memory_limit(request_)));
+    ORRERY_ASSIGN(traffic_, traffic_of(scenario, graph_, memory_limit(request_)));
     ORRERY_TRY(
         check_memory(memory_needed(*traffic_, scenario.schemes, scenario.scheme_options), memory_limit(request_)));
     ORRERY_TRY(take_up());
@@ -46,7 +46,7 @@ class RunCommand {
     progress_.finish();
     if (!result) return result.error();
     if (csv_) ORRERY_TRY(csv_->close());
-    const nlohmann::json document = document_of(request_, *graph_, *result, parts_);
+    const nlohmann::json document = document_of(request_, graph_, *result, parts_);
     console_.out << (request_.json ? document.dump(1) + "\n" : render_text(document, console_.colour));
     return {};
   }
@@ -55,9 +55,9 @@ class RunCommand {
   // Before hours of work: can the files be written, and what is in them already?
   Status take_up() {
     parts_.jobs = traffic_->jobs;
-    parts_.fingerprint = fingerprint_of(request_, *graph_, *traffic_);
+    parts_.fingerprint = fingerprint_of(request_, graph_, *traffic_);
     if (request_.resume) {
-      ORRERY_ASSIGN(known_, KnownRuns::load(request_.output, *graph_, parts_));
+      ORRERY_ASSIGN(known_, KnownRuns::load(request_.output, graph_, parts_));
     }
     if (!request_.csv.empty()) {
       std::erase_if(parts_.csv_digests, [this](const auto& entry) { return !is_wanted(entry.first); });
@@ -85,14 +85,14 @@ class RunCommand {
   Study study() {
     const Scenario& scenario = request_.scenario;
     Study study;
-    study.graph = &*graph_;
+    study.graph = &graph_;
     study.traffic = &*traffic_;
     study.engine = engine_of(scenario);
     study.schemes = scenario.schemes;
     study.seeds = scenario.seeds;
     study.options = scenario.scheme_options;
     study.ideal = request_.ideal;
-    study.clock_errors = [this](uint64_t seed) { return clock_errors(request_.scenario, *graph_, seed); };
+    study.clock_errors = [this](uint64_t seed) { return clock_errors(request_.scenario, graph_, seed); };
     study.record = request_.history && !(request_.output.empty() && request_.page.empty());
     study.known = [this](Scheme scheme, uint64_t seed, bool ideal) { return recall(scheme, seed, ideal); };
     if (request_.progress || console_.terminal) {
@@ -100,8 +100,8 @@ class RunCommand {
       study.on_pulse = [this](const Pulse& pulse) { progress_.pulse(pulse); };
     }
     study.on_run = [this](const Observation& o) {
-      if (csv_) parts_.csv_digests[{o.run.scheme, o.run.seed}] = csv_->add(*graph_, *traffic_, o);
-      if (!o.result.waveforms.empty()) parts_.histories[o.run.scheme] = history_of(*graph_, o.result, o.run.seed);
+      if (csv_) parts_.csv_digests[{o.run.scheme, o.run.seed}] = csv_->add(graph_, *traffic_, o);
+      if (!o.result.waveforms.empty()) parts_.histories[o.run.scheme] = history_of(graph_, o.result, o.run.seed);
     };
     study.on_step = [this](const StudyResult& result) { return save(result); };
     return study;
@@ -109,14 +109,14 @@ class RunCommand {
 
   Status save(const StudyResult& result) {
     const bool last = result.done() == result.total;
-    ORRERY_TRY(output_.save(last, [&] { return document_of(request_, *graph_, result, parts_).dump() + "\n"; }));
+    ORRERY_TRY(output_.save(last, [&] { return document_of(request_, graph_, result, parts_).dump() + "\n"; }));
     if (!last) return {};
-    return page_.save(last, [&] { return render_html(document_of(request_, *graph_, result, parts_)); });
+    return page_.save(last, [&] { return render_html(document_of(request_, graph_, result, parts_)); });
   }
 
   const RunRequest& request_;
   const Console& console_;
-  std::optional<fabric::Graph> graph_;
+  const fabric::Graph& graph_;
   std::optional<Traffic> traffic_;
   std::optional<CsvFiles> csv_;
   DocumentParts parts_;

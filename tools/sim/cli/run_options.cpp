@@ -202,9 +202,9 @@ Result<RunRequest> RunOptions::request() const {
   RunRequest request = output_;
   request.ideal = !no_ideal_;
   if (file_.empty()) {
-    ORRERY_ASSIGN(request.scenario, from_options());
+    ORRERY_TRY(from_options(request));
   } else {
-    ORRERY_ASSIGN(request.scenario, from_file());
+    ORRERY_TRY(from_file(request));
   }
   request.title = title(request.scenario);
   ORRERY_ASSIGN(request.model_text, model_text());
@@ -216,26 +216,27 @@ Result<std::string> RunOptions::model_text() const {
   return fmt::format("{} {} {} {} {}", pfc_, congestion_control_, telemetry_, clock_error_ns_, propagation_ns_);
 }
 
-Result<Scenario> RunOptions::from_file() const {
+Status RunOptions::from_file(RunRequest& request) const {
   for (const CLI::Option* option : only_without_file_)
     if (option->count() > 0)
       return refuse(fmt::format("{} does not go with a scenario file; write it into {}", option->get_name(), file_));
-  ORRERY_ASSIGN(Scenario scenario, load_scenario(file_));
+  ORRERY_ASSIGN(request.scenario, load_scenario(file_));
+  Scenario& scenario = request.scenario;
   if (threads_ != 1) scenario.packet.threads = threads_;
   ORRERY_TRY(fill_study(scenario));
-  return scenario;
+  ORRERY_ASSIGN(request.graph, graph_of(scenario));
+  return {};
 }
 
-Result<Scenario> RunOptions::from_options() const {
-  Scenario scenario;
+Status RunOptions::from_options(RunRequest& request) const {
+  Scenario& scenario = request.scenario;
   scenario.file = "options";
   scenario.packet.threads = threads_;
   ORRERY_TRY(fill_fabric(scenario));
-  ORRERY_ASSIGN(const fabric::Graph graph, graph_of(scenario));
-  fill_model(scenario, graph);
-  ORRERY_TRY(fill_job(scenario, static_cast<uint32_t>(graph.nics().size())));
-  ORRERY_TRY(fill_study(scenario));
-  return scenario;
+  ORRERY_ASSIGN(request.graph, graph_of(scenario));
+  fill_model(scenario, *request.graph);
+  ORRERY_TRY(fill_job(scenario, static_cast<uint32_t>(request.graph->nics().size())));
+  return fill_study(scenario);
 }
 
 Status RunOptions::fill_fabric(Scenario& scenario) const {

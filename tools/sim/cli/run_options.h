@@ -25,8 +25,8 @@ class RunOptions {
   Status fill_job(Scenario& scenario, uint32_t hosts) const;
   Status fill_study(Scenario& scenario) const;
   void fill_model(Scenario& scenario, const fabric::Graph& graph) const;
-  Result<Scenario> from_options() const;
-  Result<Scenario> from_file() const;
+  Status from_options(RunRequest& request) const;
+  Status from_file(RunRequest& request) const;
   std::string title(const Scenario& scenario) const;
   Result<std::string> model_text() const;
 

@@ -137,24 +137,53 @@ Result<fabric::Graph> graph_of(const Scenario& scenario) {
   return graph;
 }
 
+Result<Workload> load_job(const Scenario& scenario, const ScenarioJob& job, uint64_t max_tasks) {
+  ReadOptions options = job.workload->options;
+  options.max_tasks = max_tasks;
+  ORRERY_ASSIGN(Workload workload, load_workload(job.workload->format, beside(scenario, job.workload->file), options));
+  const size_t given = job.host_names.empty() ? job.host_count : job.host_names.size();
+  if (given != 0 && given != workload.hosts)
+    return refuse(scenario,
+                  fmt::format("job {}: {} needs {} hosts with {} ranks each, and hosts says {}; correct it or "
+                              "ranks_per_host, or leave hosts out",
+                              job.job.name, job.workload->file, workload.hosts, job.job.ranks_per_host, given));
+  for (Job& part : workload.jobs) {
+    part.name = workload.jobs.size() == 1 ? job.job.name : job.job.name + "/" + part.name;
+    part.start = job.job.start;
+  }
+  return workload;
+}
+
 Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph, uint64_t memory_limit_bytes) {
   Hosts hosts(scenario, graph);
   ORRERY_TRY(hosts.take_named());
+  const uint64_t most_tasks = memory_limit_bytes / memory_of(1);
   std::vector<Job> jobs;
   uint64_t tasks = 0;
   for (size_t i = 0; i < scenario.jobs.size(); ++i) {
-    Job& job = jobs.emplace_back(scenario.jobs[i].job);
-    job.hosts = hosts.named(i);
-    if (job.hosts.empty()) {
-      ORRERY_ASSIGN(job.hosts, hosts.take(scenario.jobs[i].host_count, "job " + job.name));
+    const ScenarioJob& job = scenario.jobs[i];
+    Workload workload{.hosts = job.host_count, .jobs = {job.job}, .fixed = {}};
+    if (job.workload) {
+      ORRERY_ASSIGN(workload, load_job(scenario, job, most_tasks - std::min(tasks, most_tasks)));
     }
-    tasks += tasks_of(job);
+    std::vector<uint32_t> place = hosts.named(i);
+    if (place.empty()) {
+      ORRERY_ASSIGN(place, hosts.take(workload.hosts, "job " + job.job.name));
+    }
+    for (Job& part : workload.jobs) {
+      if (!job.workload)
+        part.hosts = place;
+      else
+        for (uint32_t& host : part.hosts) host = place[host];
+      tasks += tasks_of(part);
+      jobs.push_back(std::move(part));
+    }
   }
   Workload workload;
   std::vector<uint32_t> host_of;
   if (scenario.workload) {
     ReadOptions options = scenario.workload->options;
-    options.max_tasks = memory_limit_bytes / memory_of(1);
+    options.max_tasks = most_tasks - std::min(tasks, most_tasks);
     ORRERY_ASSIGN(workload,
                   load_workload(scenario.workload->format, beside(scenario, scenario.workload->file), options));
     ORRERY_ASSIGN(host_of, hosts.take(workload.hosts, scenario.workload->file));

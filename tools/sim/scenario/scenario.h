@@ -12,6 +12,7 @@
 //       ranks_per_host: 8
 //       steps:
 //         - {compute_us: 1200, op: all_reduce, algorithm: ring, bytes: 125000000, overlapped: true}
+//     - {name: gpt, ranks_per_host: 8, workload: {file: gpt.csv, format: aicb}}
 //   workload: {file: run.csv, format: aicb}     # beside jobs or in their place
 //   engine: {kind: packet, ecn: {kmin_bytes: 400000}, dcqcn: {enabled: false}}
 //   faults: [{at_us: 500, link: "leaf1:p5"}]    # the cable of that port, both ways; up: true mends it
@@ -43,16 +44,18 @@ inline constexpr uint32_t kMaxChannels = 64;
 
 enum class Engine : uint8_t { kPacket, kFluid };
 
-struct ScenarioJob {
-  Job job;                              // without hosts
-  uint32_t host_count = 0;              // when host_names is empty
-  std::vector<std::string> host_names;  // "h1", or "h1:eth0" where h1 has several NICs
-};
-
 struct ScenarioWorkload {
   std::string file;
   Format format = Format::kAicb;
   ReadOptions options;
+};
+
+struct ScenarioJob {
+  Job job;                              // without hosts
+  uint32_t host_count = 0;              // when host_names is empty
+  std::vector<std::string> host_names;  // "h1", or "h1:eth0" where h1 has several NICs
+  // In place of steps: what the job does stands in a file of another tool. host_count 0: as many as the file needs.
+  std::optional<ScenarioWorkload> workload;
 };
 
 struct ScenarioFault {
@@ -88,6 +91,9 @@ Result<fabric::Graph> graph_of(const Scenario& scenario);
 // Jobs and workload file, placed. Reads the workload's file; errors also when it would take more than
 // `memory_limit_bytes`, before it does.
 Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph, uint64_t memory_limit_bytes);
+// What the file of a job says, under the job's name; its tasks at most `max_tasks`. Precondition: job.workload. Errors:
+// also when the file's hosts are not as many as the job's.
+Result<Workload> load_job(const Scenario& scenario, const ScenarioJob& job, uint64_t max_tasks);
 // `packet` with the faults, the seed, and receivers that take reordering where the scheme needs it. Errors: a fault
 // that names no port.
 Result<PacketConfig> packet_config(const Scenario& scenario, const fabric::Graph& graph, Scheme scheme, uint64_t seed);

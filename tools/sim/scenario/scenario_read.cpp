@@ -202,7 +202,10 @@ class ScenarioReader {
   void read_rounds(MapReader& map) {
     uint32_t rounds = 0;
     if (!map.whole("rounds", rounds, 1, kMaxIterations)) return;
-    for (ScenarioJob& job : scenario_.jobs) job.job.iterations = rounds;
+    for (ScenarioJob& job : scenario_.jobs) {
+      job.job.iterations = rounds;
+      if (job.workload) job.workload->options.iterations = rounds;
+    }
     if (scenario_.workload) scenario_.workload->options.iterations = rounds;
   }
 
@@ -221,34 +224,74 @@ class ScenarioReader {
     map.text("name", out.job.name);
     if (!names_.insert(out.job.name).second)
       map.mistake("name", fmt::format("{} is another job's name", quoted(out.job.name)));
-    read_hosts(map, out);
+    const YamlNode* file = map.find("workload");
+    read_hosts(map, out, file != nullptr);
     map.whole("ranks_per_host", out.job.ranks_per_host, 1, kMaxRanksPerHost);
-    map.whole("iterations", out.job.iterations, 1, kMaxIterations);
+    const bool counted = map.whole("iterations", out.job.iterations, 1, kMaxIterations);
     map.time("start_us", out.job.start, kPerUs);
     map.real("jitter", out.job.jitter, 0, 1);
     map.whole("seed", out.job.seed, 0, UINT64_MAX);
     read_communicators(map, out.job.options);
     const uint64_t hosts = out.host_names.empty() ? out.host_count : out.host_names.size();
     const auto ranks = static_cast<uint32_t>(hosts * out.job.ranks_per_host);
+    if (file != nullptr) {
+      for (const char* key : {"setup", "steps"})
+        if (map.find(key) != nullptr) map.mistake(key, "does not go with workload: the file says what the job does");
+      return read_job_file(*file, map.key_of("workload"), out, ranks, counted ? out.job.iterations : 0);
+    }
     map.each("setup", "list the steps", [&](const YamlNode& node, size_t i) {
       read_step(node, fmt::format("{}[{}]", map.key_of("setup"), i), ranks, out.job.setup);
     });
     if (map.find("steps") == nullptr)
-      map.mistake("", "has no steps; list them, such as {compute_us: 1000, op: all_reduce, bytes: 1000000}");
+      map.mistake("",
+                  "has no steps; list them, such as {compute_us: 1000, op: all_reduce, bytes: 1000000}, or name a "
+                  "workload's file");
     map.each("steps", "list the steps", [&](const YamlNode& node, size_t i) {
       read_step(node, fmt::format("{}[{}]", map.key_of("steps"), i), ranks, out.job.steps);
     });
   }
 
-  void read_hosts(MapReader& map, ScenarioJob& job) {
-    const YamlNode* node = map.require("hosts", "say how many, or name them in a list");
+  // The file leaves open what the job's other keys say.
+  void read_job_file(const YamlNode& node, const std::string& key, ScenarioJob& out, uint32_t ranks,
+                     uint32_t iterations) {
+    MapReader map(node, key, mistakes_);
+    if (!map.is_map()) return;
+    ScenarioWorkload& workload = out.workload.emplace();
+    ReadOptions& options = workload.options;
+    options.ranks_per_host = out.job.ranks_per_host;
+    options.iterations = iterations;
+    options.jitter = out.job.jitter;
+    options.seed = out.job.seed;
+    options.communicators = out.job.options;
+    read_file_keys(map, workload);
+    // Other formats tell their ranks.
+    if (options.ranks == 0 && (workload.format == Format::kSimai || workload.format == Format::kNcclTests))
+      options.ranks = ranks;
+    if (workload.format == Format::kHtsim)
+      map.mistake("format", "is no job's: a connection matrix names its hosts; write it as the scenario's workload");
+    map.finish();
+  }
+
+  void read_file_keys(MapReader& map, ScenarioWorkload& workload) {
+    if (!map.text("file", workload.file) && map.find("file") == nullptr)
+      map.mistake("file", "is missing; name the workload's file");
+    if (!map.choice("format", workload.format, format_of, kFormats) && map.find("format") == nullptr)
+      map.mistake("format", fmt::format("is missing; take {}", fmt::join(kFormats, ", ")));
+    map.whole("ranks", workload.options.ranks, 1, fabric::kMaxHosts * kMaxRanksPerHost);
+    Op op = Op::kAllReduce;
+    if (map.choice("op", op, op_of, kOps)) workload.options.op = op;
+  }
+
+  void read_hosts(MapReader& map, ScenarioJob& job, bool optional) {
+    constexpr const char* kCure = "say how many, or name them in a list";
+    const YamlNode* node = optional ? map.find("hosts") : map.require("hosts", kCure);
     if (node == nullptr) return;
     if (node->kind == Kind::kScalar) {
       map.whole("hosts", job.host_count, 1, fabric::kMaxHosts);
       return;
     }
     std::set<std::string_view> names;
-    map.each("hosts", "say how many, or name them in a list", [&](const YamlNode& item, size_t i) {
+    map.each("hosts", kCure, [&](const YamlNode& item, size_t i) {
       if (item.kind != Kind::kScalar)
         return map.mistake("hosts", fmt::format("item {} is no name; write h1, or h1:eth0", i));
       if (!names.insert(item.text).second)
@@ -311,18 +354,12 @@ class ScenarioReader {
     MapReader reader(*node, "workload", mistakes_);
     if (!reader.is_map()) return;
     ScenarioWorkload& workload = scenario_.workload.emplace();
-    if (!reader.text("file", workload.file) && reader.find("file") == nullptr)
-      reader.mistake("file", "is missing; name the workload's file");
-    if (!reader.choice("format", workload.format, format_of, kFormats) && reader.find("format") == nullptr)
-      reader.mistake("format", fmt::format("is missing; take {}", fmt::join(kFormats, ", ")));
+    read_file_keys(reader, workload);
     ReadOptions& options = workload.options;
-    reader.whole("ranks", options.ranks, 1, fabric::kMaxHosts * kMaxRanksPerHost);
     reader.whole("ranks_per_host", options.ranks_per_host, 1, kMaxRanksPerHost);
     reader.whole("iterations", options.iterations, 1, kMaxIterations);
     reader.real("jitter", options.jitter, 0, 1);
     reader.whole("seed", options.seed, 0, UINT64_MAX);
-    Op op = Op::kAllReduce;
-    if (reader.choice("op", op, op_of, kOps)) options.op = op;
     read_communicators(reader, options.communicators);
     reader.finish();
   }
