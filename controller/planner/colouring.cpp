@@ -1,13 +1,9 @@
 #include "controller/planner/colouring.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 namespace orrery::planner {
 namespace {
-
-using fabric::LinkId;
-using fabric::NodeId;
 
 constexpr uint32_t kNoEdge = 0xffffffff;
 
@@ -140,89 +136,10 @@ class Colouring {
   std::vector<uint32_t> path_;
 };
 
-// The spines that one pair of leaves may use, in a fixed order, with the index of the core through each.
-struct Via {
-  NodeId spine;
-  uint32_t core;
-  friend auto operator<=>(const Via&, const Via&) = default;
-};
-
-// Checks one table of cores against the form of a two-tier Clos: one core through each spine, all links of one rate,
-// none loaded.
-class ClosCheck {
- public:
-  explicit ClosCheck(const Problem& problem) : problem_(problem) {}
-
-  bool add(const std::vector<Core>& cores, std::vector<Via>& vias) {
-    for (uint32_t index = 0; index < cores.size(); ++index) {
-      if (cores[index].size() != 2 || !plain(cores[index][0]) || !plain(cores[index][1])) return false;
-      vias.push_back({problem_.fabric->link(cores[index][0]).to, index});
-    }
-    std::sort(vias.begin(), vias.end());
-    std::vector<NodeId> spines;
-    for (const Via& via : vias) spines.push_back(via.spine);
-    if (std::adjacent_find(spines.begin(), spines.end()) != spines.end()) return false;
-    if (spines_.empty()) spines_ = spines;
-    return spines == spines_;
-  }
-
- private:
-  bool plain(LinkId link) {
-    const uint64_t rate = problem_.fabric->link(link).rate_bps;
-    if (rate_ == 0) rate_ = rate;
-    return rate == rate_ && problem_.fixed_bytes[link] == 0;
-  }
-
-  const Problem& problem_;
-  std::vector<NodeId> spines_;
-  uint64_t rate_ = 0;
-};
-
-class DenseIds {
- public:
-  uint32_t operator()(NodeId node) { return ids_.try_emplace(node, static_cast<uint32_t>(ids_.size())).first->second; }
-
- private:
-  std::unordered_map<NodeId, uint32_t> ids_;
-};
-
-bool has_core(const Item& item) {
-  return !item.cores->front().empty();
-}
-
 }  // namespace
 
 std::vector<uint32_t> colour_edges(std::span<const Edge> edges, uint32_t colours, uint32_t rotation) {
   return Colouring(edges, colours, rotation).run();
-}
-
-std::optional<Choice> colour_clos(const Problem& problem) {
-  ClosCheck check(problem);
-  std::unordered_map<const std::vector<Core>*, std::vector<Via>> vias;
-  std::vector<Edge> edges;
-  std::vector<uint32_t> items;
-  DenseIds sources, destinations;
-  uint64_t weight = 0;
-  for (uint32_t index = 0; index < problem.items.size(); ++index) {
-    const Item& item = problem.items[index];
-    if (!has_core(item)) continue;
-    if (weight == 0) weight = item.weight;
-    if (item.weight != weight) return std::nullopt;
-    const auto [entry, fresh] = vias.try_emplace(item.cores);
-    if (fresh && !check.add(*item.cores, entry->second)) return std::nullopt;
-    Edge edge{sources(problem.fabric->link(item.up).to), destinations(problem.fabric->link(item.down).from)};
-    for (uint32_t colour = 0; colour < entry->second.size(); ++colour)
-      if (entry->second[colour].core == item.current) edge.preferred = colour;
-    edges.push_back(edge);
-    items.push_back(index);
-  }
-  Choice choice(problem.items.size(), 0);
-  if (edges.empty()) return choice;
-  const uint32_t colours = static_cast<uint32_t>(vias.begin()->second.size());
-  const std::vector<uint32_t> colour_of = colour_edges(edges, colours, problem.phase);
-  for (size_t edge = 0; edge < edges.size(); ++edge)
-    choice[items[edge]] = vias.at(problem.items[items[edge]].cores)[colour_of[edge]].core;
-  return choice;
 }
 
 }  // namespace orrery::planner

@@ -1,14 +1,9 @@
-// Edge colouring of bipartite multigraphs, and its use: flows of equal size on a two-tier Clos fabric.
-//
-// Leaves are vertices (once as sources, once as destinations), flows are edges, spines are colours. A colouring in
-// which every vertex has at most ceil(degree / colours) edges of a colour puts no more flows than that on any
-// leaf-spine link, which is the least possible. Such a colouring always exists (D. de Werra, "Equitable colorations of
-// graphs", 1971): split every vertex into parts of `colours` edges and colour the parts properly with alternating paths
-// (D. König, 1916).
+// Edge colouring of bipartite multigraphs. A colouring in which every vertex has at most ceil(degree / colours) edges
+// of a colour always exists (D. de Werra, "Equitable colorations of graphs", 1971): split every vertex into parts of
+// `colours` edges and colour the parts properly with alternating paths (D. König, 1916).
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,9 +21,5 @@ struct Edge {
 // preferences at least floor(degree / colours). `rotation` turns the order in which colours are tried. Time: edges *
 // (vertices + colours). Precondition: colours > 0; vertices of either side are numbered densely from 0.
 std::vector<uint32_t> colour_edges(std::span<const Edge> edges, uint32_t colours, uint32_t rotation = 0);
-
-// The choice by edge colouring when `problem` is one: every item with a choice weighs the same, all of them may use the
-// same spines, each leaf has one link to each spine, those links have one rate and no fixed load. Nothing otherwise.
-std::optional<Choice> colour_clos(const Problem& problem);
 
 }  // namespace orrery::planner

@@ -6,7 +6,7 @@
 
 #include "controller/planner/backups.h"
 #include "controller/planner/bounds.h"
-#include "controller/planner/colouring.h"
+#include "controller/planner/clos_colouring.h"
 #include "controller/planner/problem.h"
 #include "controller/planner/rounds.h"
 #include "controller/planner/schedule.h"
@@ -36,8 +36,11 @@ bool any_choice(const Problem& problem) {
                      [](const Item& item) { return item.cores->size() > 1; });
 }
 
-Choice solve_min_max(const Problem& problem, const Search& kept, uint64_t bound_ns, uint32_t penalty_percent) {
+// `start`: what to begin with, or nothing.
+Choice solve_min_max(const Problem& problem, const Search& kept, const std::optional<Choice>& start, uint64_t bound_ns,
+                     uint32_t penalty_percent) {
   Search fresh(problem);
+  if (start) fresh.begin(*start);
   fresh.place_rest();
   fresh.lower_maximum(bound_ns);
   if (!any_current(problem)) {
@@ -60,18 +63,20 @@ Solution solve(const Problem& problem, uint32_t penalty_percent) {
   Solution solution{.bounds = lower_bounds(problem)};
   const uint64_t bound_ns = solution.bounds.whole_ns;
   const std::optional<Choice> coloured = colour_clos(problem);
-  if (any_choice(problem)) solution.method = coloured ? Method::kEdgeColouring : Method::kMinMax;
+  const bool exact = coloured && std::find(coloured->begin(), coloured->end(), kNoChoice) == coloured->end() &&
+                     max_drain_ns(*problem.fabric, load_of(problem, *coloured)) <= bound_ns;
+  if (any_choice(problem)) solution.method = exact ? Method::kEdgeColouring : Method::kMinMax;
   Search kept(problem);
   if (any_current(problem)) {
     kept.keep_current();
     kept.place_rest();
     if (near_enough(kept.max_drain_ns(), bound_ns, penalty_percent)) {
-      if (kept.max_drain_ns() > bound_ns && coloured) solution.method = Method::kMinMax;
+      if (kept.max_drain_ns() > bound_ns && exact) solution.method = Method::kMinMax;
       solution.choice = kept.choice();
       return solution;
     }
   }
-  solution.choice = coloured ? *coloured : solve_min_max(problem, kept, bound_ns, penalty_percent);
+  solution.choice = exact ? *coloured : solve_min_max(problem, kept, coloured, bound_ns, penalty_percent);
   return solution;
 }
 
@@ -339,17 +344,20 @@ class Planner {
   Plan plan_;
 };
 
-// Bounds of the slowest phase when every movable flow has `subflows` of them, round by round where it has rounds.
-Bounds bounds_with(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, uint32_t subflows) {
+// What `measure` says of the slowest phase when every movable flow has `subflows` of them, round by round where it has
+// rounds.
+template <typename Measure>
+Bounds slowest_phase(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, uint32_t subflows,
+                     const Measure& measure) {
   Bounds worst;
   for (const auto& [phase, indices] : phases_of(flows)) {
     Batches batches{indices, {}};
     if (snapshot.options.rounds) batches = batches_of(flows, indices);
     if (batches.rounds.size() < 2) batches = {indices, {}};
-    Bounds sum = lower_bounds(pose(snapshot, flows, batches.others, phase, subflows));
+    Bounds sum = measure(pose(snapshot, flows, batches.others, phase, subflows));
     for (const Indices& round : batches.rounds) {
-      const Bounds bounds = lower_bounds(pose(snapshot, flows, round, phase, subflows));
-      sum = {sum.whole_ns + bounds.whole_ns, sum.fluid_ns + bounds.fluid_ns};
+      const Bounds more = measure(pose(snapshot, flows, round, phase, subflows));
+      sum = {sum.whole_ns + more.whole_ns, sum.fluid_ns + more.fluid_ns};
     }
     worst = {std::max(worst.whole_ns, sum.whole_ns), std::max(worst.fluid_ns, sum.fluid_ns)};
   }
@@ -371,14 +379,21 @@ Result<uint32_t> least_subflows(const Snapshot& snapshot, uint32_t limit, uint32
     return Error{ErrorCode::kInvalidArgument, "the snapshot has no fabric; load a topology first"};
   CoreTable table(*snapshot.fabric);
   ORRERY_ASSIGN(const std::vector<ResolvedFlow> flows, resolve(snapshot, table));
+  const auto solved = [&](const Problem& problem) -> Bounds {
+    const Solution solution = solve(problem, snapshot.options.move_penalty_percent);
+    return {max_drain_ns(*snapshot.fabric, load_of(problem, solution.choice)), 0};
+  };
   uint32_t best = 1;
   uint64_t best_ns = UINT64_MAX;
-  for (uint32_t subflows = 1; subflows <= std::min(limit, kMaxSubflows); ++subflows) {
-    const Bounds bounds = bounds_with(snapshot, flows, subflows);
-    if (near_enough(bounds.whole_ns, bounds.fluid_ns, tolerance_percent)) return subflows;
-    if (bounds.whole_ns >= best_ns) continue;
-    best_ns = bounds.whole_ns;
-    best = subflows;
+  limit = std::min(limit, kMaxSubflows);
+  for (uint32_t subflows = 1; subflows <= limit;) {
+    const Bounds bounds = slowest_phase(snapshot, flows, subflows, lower_bounds);
+    const bool may_do = near_enough(bounds.whole_ns, bounds.fluid_ns, tolerance_percent);
+    const uint64_t least_ns = may_do ? slowest_phase(snapshot, flows, subflows, solved).whole_ns : bounds.whole_ns;
+    if (may_do && near_enough(least_ns, bounds.fluid_ns, tolerance_percent)) return subflows;
+    if (least_ns < best_ns) best_ns = least_ns, best = subflows;
+    // Where the search misses what the bound allows, much finer grain helps rather than one more.
+    subflows = may_do && subflows < limit ? std::min(limit, 2 * subflows) : subflows + 1;
   }
   return best;
 }

@@ -94,8 +94,8 @@ struct Plan {
 // subflows).
 Result<Plan> plan(const Snapshot& snapshot);
 
-// The fewest subflows, the same for every flow that can move, with which a plan may come within `tolerance_percent` of
-// the fluid bound; where `limit` are not enough, the number with the least bound. Where links are gone or unequal,
+// The fewest subflows found, the same for every flow that can move, with which a plan comes within `tolerance_percent`
+// of the fluid bound; where `limit` are not enough, the number that comes nearest. Where links are gone or unequal,
 // whole flows do not divide evenly: 32 of them on 31 links take twice as long as one, with 19 subflows each 20/19.
 // Errors: as plan().
 Result<uint32_t> least_subflows(const Snapshot& snapshot, uint32_t limit, uint32_t tolerance_percent = 2);

@@ -74,6 +74,11 @@ void Search::take_off(uint32_t item) {
   choice_[item] = kNoChoice;
 }
 
+void Search::begin(const Choice& choice) {
+  for (uint32_t item = 0; item < choice_.size(); ++item)
+    if (choice_[item] == kNoChoice && choice[item] != kNoChoice) assign(item, choice[item]);
+}
+
 void Search::keep_current() {
   for (uint32_t item = 0; item < choice_.size(); ++item)
     if (choice_[item] == kNoChoice && problem_.items[item].current != kNoChoice)

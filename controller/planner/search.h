@@ -16,6 +16,8 @@ class Search {
   // `problem` must outlive the search. Nothing is assigned at first.
   explicit Search(const Problem& problem);
 
+  // Gives each item its core in `choice`, where it has one.
+  void begin(const Choice& choice);
   // Gives each item its current core, where it has one.
   void keep_current();
   // Gives each item without a core, in the problem's order (heaviest first is best), the one whose links end up least
