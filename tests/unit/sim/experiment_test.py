@@ -1,4 +1,6 @@
 """The experiments' arithmetic, fabrics, scenarios and tables; with ORRERY_BUILD_DIR set, small ones from end to end."""
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -54,7 +56,11 @@ class ExperimentTest(unittest.TestCase):
         self.assertEqual(made["engine"]["telemetry"], {"sample_every": 100})
         self.assertEqual(made["engine"]["paths"], {"repath_level": 8})  # 128 KiB is the power of two below 170 KB
         self.assertLess(made["engine"]["ecn"]["kmax_bytes"], readings.QUEUE_BYTES)
-        self.assertIn("2.0 to 5.3 us", readings.parameters(options))
+        self.assertEqual((made["min_stagger_us"], made["max_stagger_us"]), (2, 5))
+        self.assertIn("held within 2 and 5 us", readings.parameters(options))
+        self.assertEqual(main.parse(["--stagger-us", "3"]).stagger_us, (3, 3))
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            main.parse(["--stagger-us", "5-2"])
 
     def test_every_uplink_speed_is_a_reading(self):
         for placement in ("fragmented", "random"):

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <random>
 
 #include "tests/unit/sim/studies.h"
 #include "tools/sim/workload/jobs.h"
@@ -60,6 +61,38 @@ TEST_CASE("an all-to-all that starts at once goes in rounds that keep the queues
   CHECK(limited.summaries[2].slowdown < 1.1);
   study.options.max_hold = 3 * kPerMs;
   CHECK(run_study(study).value().runs[2].end == planned.end);
+}
+
+TEST_CASE("clocks that are wrong move staggered starts by as much, and cost no more than that") {
+  // Eight flows meet on both links between the leaves, paced to an eighth each.
+  const fabric::Graph graph = leaf_spine(2, 1, 16);
+  Traffic traffic;
+  Job job;
+  job.name = "job";
+  job.hosts = place(graph, {16}, Placement::kFragmented, 1).value()[0];
+  job.steps = {{.collective = Collective{.op = Op::kAllReduce, .bytes = 4'000'000}}};
+  add_job(traffic, job).value();
+  Study study = study_of(graph, traffic, {Scheme::kOrreryStagger});
+  const Run right = run_study(study).value().runs[0];
+  for (const int64_t error_ns : {30, 1'000, 100'000}) {
+    study.clock_errors = [&](uint64_t seed) {
+      std::mt19937_64 random(seed);
+      std::vector<int64_t> errors;
+      for (size_t host = 0; host < graph.nics().size(); ++host)
+        errors.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(2'000 * error_ns + 1)) -
+                         1'000 * error_ns);
+      return errors;
+    };
+    study.seeds = {1, 2};
+    const StudyResult wrong = run_study(study).value();
+    for (const Run& run : wrong.runs) {
+      INFO("clocks wrong by up to " << error_ns << " ns, seed " << run.seed);
+      CHECK(run.end != right.end);
+      CHECK(run.end <= right.end + 2'000 * static_cast<Time>(error_ns));
+      CHECK(run.max_queue_bytes <= 2 * right.max_queue_bytes);
+      CHECK(run.totals.drops == 0);
+    }
+  }
 }
 
 TEST_CASE("jobs that share links take turns when their rounds are shifted") {

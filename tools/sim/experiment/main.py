@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
@@ -139,6 +140,8 @@ def parse(argv):
     published.add_argument("--threshold", type=_share, default=readings.THRESHOLD, help=f"use of a link, and of a queue, at which one is passed by, 0 to 1 [{readings.THRESHOLD}]")
     published.add_argument("--int-every", type=_positive, default=readings.INT_EVERY, help=f"packets for one with telemetry [{readings.INT_EVERY}]")
     published.add_argument("--clock-error-ns", type=_positive, default=readings.CLOCK_ERROR_NS, help=f"of each host, either way; published: 30 to 100 [{readings.CLOCK_ERROR_NS}]")
+    published.add_argument("--stagger-us", type=_range, default=readings.STAGGER_US, metavar="MIN-MAX",
+                           help="bounds of how far apart flows of a link start, or one number [%g-%g, as published]" % readings.STAGGER_US)
     published.add_argument("--lossless", action="store_true", help="with PFC and deep queues; the published switches dropped packets")
     plans = parser.add_argument_group("plan quality")
     plans.add_argument("--plan-quality", action="store_true", help="all-reduce, all-to-all, a failed spine, contiguous placement, mixed jobs")
@@ -163,6 +166,14 @@ def _positive(text):
     if value < 1:
         raise argparse.ArgumentTypeError("at least 1")
     return value
+
+
+def _range(text):
+    low, _, high = text.partition("-")
+    low, high = float(low), float(high or low)
+    if not 0 <= low <= high < math.inf:
+        raise argparse.ArgumentTypeError("two times, the shorter first")
+    return low, high
 
 
 def _share(text):

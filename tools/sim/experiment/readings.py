@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from . import fabric
 
 RANKS, BYTES, NIC_BPS, QUEUE_BYTES = 16, 125_000_000, 100 * 10**9, 200_000
-THRESHOLD, INT_EVERY, CLOCK_ERROR_NS = 0.85, 100, 100
+THRESHOLD, INT_EVERY, CLOCK_ERROR_NS, STAGGER_US = 0.85, 100, 100, (2.0, 5.0)
 
 # mean and P99 of an iteration in ms, use of the busiest link, packets dropped, iterations a second
 PUBLISHED = {"ecmp": (21.0, 87.0, 0.61, 2130, 3.1), "orrery": (13.0, 18.0, 0.94, 0, 5.2)}
@@ -66,6 +66,8 @@ def scenario(reading, options, topology):
         "threshold": options.threshold,
         "seeds": options.seeds or 3,
         "clock_error_ns": options.clock_error_ns,
+        "min_stagger_us": options.stagger_us[0],
+        "max_stagger_us": options.stagger_us[1],
         "jobs": [{"name": reading.name, "hosts": RANKS, "iterations": options.rounds or 3,
                   "steps": [{"op": reading.collective.replace("-", "_"), "algorithm": reading.algorithm, "bytes": options.bytes}]}],
         "engine": engine,
@@ -83,8 +85,8 @@ def parameters(options):
     kib = 2 ** (repath_level(options) - 1)
     return (f"{options.bytes / 1e6:g} MB, queues of {options.queue_bytes / 1e3:g} KB; telemetry in one of {options.int_every} packets, clocks wrong by up to {options.clock_error_ns} ns. "
             f"Threshold {options.threshold:.0%}: first-fit passes by a link that would be fuller, and a burst takes another path from a queue of {kib} KiB on. "
-            f"Stagger is computed: a queue's drain time over the flows on the link, at 100 Gb/s {drain_us:.0f} us / n, which is {drain_us / 8:.1f} to {drain_us / 3:.1f} us for eight to three "
-            "of them (published: 2 to 5 us).")
+            f"Stagger: a queue's drain time over the flows on the link, at 100 Gb/s {drain_us:.0f} us / n, held within {options.stagger_us[0]:g} and {options.stagger_us[1]:g} us "
+            "(published: 2 to 5 us).")
 
 
 def run(simulator, reading, options, words):
