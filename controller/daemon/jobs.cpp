@@ -17,9 +17,10 @@ namespace {
 using fabric::kNone;
 using fabric::LinkId;
 
-constexpr uint64_t kJitterShare = 10;  // of a period
+constexpr uint64_t kJitterShare = 5;  // of a period: collisions make it large themselves
 constexpr uint64_t kSilentPeriods = 3;
-constexpr double kOnTheWire = 1.04;  // headers, and the acknowledgements of what comes the other way
+// Headers, acknowledgements, and room for jitter: jobs that only just miss each other soon meet again.
+constexpr double kStretch = 1.3;
 constexpr double kNsPerSecond = 1e9;
 constexpr size_t kMaxShared = 64;    // sets of jobs, those that share the busiest links
 constexpr size_t kMaxBursts = 4096;  // of a job in a period; what is beyond is not counted
@@ -36,7 +37,7 @@ struct Member {
   double seconds(const forecast::Operation& operation) const {
     if (operation.op == ORRERY_OP_SEND || operation.op == ORRERY_OP_RECV || largest_bytes == 0) return 0;
     const uint64_t bytes = forecast::flow_bytes(operation.op, operation.bytes, communicator->nranks);
-    return drain_s * kOnTheWire * static_cast<double>(std::min(bytes, largest_bytes)) /
+    return drain_s * kStretch * static_cast<double>(std::min(bytes, largest_bytes)) /
            static_cast<double>(largest_bytes);
   }
   double seconds_per_round() const {

@@ -40,7 +40,7 @@ struct JobSources {
   std::function<bool(const std::string&)> keeps_time;              // whether a host's clock can be trusted
 };
 
-// A communicator takes part that repeats, with a jitter of at most a tenth of its period, was not silent for the last
+// A communicator takes part that repeats, with a jitter of at most a fifth of its period, was not silent for the last
 // three, and whose hosts keep time; its sends and receives do not, as only one rank's are known. Errors: kExhausted:
 // more ranks and pairs than may be looked at between two messages.
 inline constexpr size_t kMaxLookedAt = 1u << 17;

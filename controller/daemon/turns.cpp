@@ -14,11 +14,12 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kLeastIntervalNs = 1'000 * kNsPerMs;
 constexpr uint64_t kMostIntervalNs = 30'000 * kNsPerMs;
 constexpr uint64_t kPeriodsPerLook = 4;
-constexpr uint32_t kSlots = 60;                   // of a common period: that is how exactly jobs are placed
-constexpr double kLeastGain = 0.05;               // of the bytes on shared links: what a move must bring
-constexpr uint64_t kPeriodShare = 50;             // of a period: what a job may be held back in one
-constexpr uint64_t kLeastWaitNs = 10'000;         // shorter ones do not last until the send
-constexpr uint64_t kMostRounds = 1000;            // that a move may take
+constexpr uint32_t kSlots = 60;            // of a common period: that is how exactly jobs are placed
+constexpr uint32_t kMostStretch = 5;       // percent of a period: as exactly as periods are known while jobs collide
+constexpr double kLeastGain = 0.05;        // of the bytes on shared links: what a move must bring
+constexpr uint64_t kPeriodShare = 50;      // of a period: what a job may be held back in one
+constexpr uint64_t kLeastWaitNs = 10'000;  // shorter ones do not last until the send
+constexpr uint64_t kMostRounds = 1000;     // that a move may take
 constexpr uint64_t kRestNs = 600'000 * kNsPerMs;  // of a job that does not give way
 
 std::string ms_text(uint64_t ns) {
@@ -60,12 +61,15 @@ bool Turns::look(const fabric::Graph& fabric, const Result<Jobs>& jobs, const st
   }
   for (auto& [id, attempt] : attempts_)
     if (attempt.seen_ns != now_ns) attempt.wait_ns = attempt.wanted_ns = attempt.waited_ns = 0;
-  const planner::PhaseOffsets offsets = planner::phase_offsets(fabric, rhythms, {.slots = kSlots});
+  const planner::PhaseOffsets offsets =
+      planner::phase_offsets(fabric, rhythms, {.max_stretch_percent = kMostStretch, .slots = kSlots});
   if (!makes_sense(*jobs, offsets) || room_ns.size() != rhythms.size()) {
     failure_ = "what was computed for them makes no sense";
     return take({}, {});
   }
   const std::vector<uint64_t> delay_ns = delays(*jobs, offsets);
+  if (std::all_of(delay_ns.begin(), delay_ns.end(), [](uint64_t delay) { return delay == 0; }))
+    for (auto& [id, attempt] : attempts_) attempt.wanted_ns = attempt.waited_ns = 0;  // they take turns
   std::vector<Turn> turns;
   for (uint32_t job = 0; job < rhythms.size(); ++job)
     turns.push_back(turn_of(fabric, *jobs, job, offsets, delay_ns[job], room_ns[job], now_ns));
@@ -143,7 +147,6 @@ Turns::Turn Turns::turn_of(const fabric::Graph& fabric, const Jobs& jobs, uint32
 }
 
 uint64_t Turns::wait_for(const Job& job, Attempt& attempt, uint64_t delay_ns, uint64_t room_ns, uint64_t now_ns) const {
-  if (delay_ns == 0) attempt.wanted_ns = attempt.waited_ns = 0;
   if (delay_ns == 0 || attempt.rest_until_ns > now_ns || job.collectives == 0) return 0;
   if (attempt.wanted_ns == 0) attempt.wanted_ns = delay_ns;
   if (attempt.waited_ns > 2 * attempt.wanted_ns + job.rhythm.period_ns) {

@@ -221,6 +221,18 @@ TEST_CASE_METHOD(LookFixture, "jobs whose periods fit no common one are not held
   CHECK(turns.of_host(first)->why.find("fit no common one") != std::string::npos);
 }
 
+TEST_CASE_METHOD(LookFixture,
+                 "jobs that stay where they are, now one ahead and now the other, are both left alone in the end") {
+  uint64_t waited_ns = 0;
+  for (int i = 0; i < 400; ++i) {
+    look(i % 2 == 0 ? two(0, kMs) : two(kMs, 0));
+    waited_ns += turns.wait_ns(first) + turns.wait_ns(second);
+    CHECK(turns.wait_ns(first) + turns.wait_ns(second) <= kMs);
+  }
+  CHECK(waited_ns < 100 * kMs);
+  CHECK(turns.problem(now).find("2 jobs did not give way") != std::string::npos);
+}
+
 TEST_CASE_METHOD(LookFixture, "no job waits longer than its offsets have room for") {
   look(two(0, kMs), {kMs, kMs / 20});
   CHECK(turns.wait_ns(second) == kMs / 20);

@@ -121,12 +121,12 @@ class Lab:
         self._write_topology()
         self.start_switches()
 
-    def start_orrery(self, driver):
+    def start_orrery(self, driver, controller_options=()):
         """Controller and one agent per host; returns when they have found each other."""
         self._progress(f"controller and agents ({driver})")
         if os.path.exists(daemons.state_file(self)):
             os.unlink(daemons.state_file(self))  # nothing learned in an earlier run
-        self.start("controller", daemons.controller_command(self, driver))
+        self.start("controller", [*daemons.controller_command(self, driver), *controller_options])
         for host in self.topology.hosts:
             os.makedirs(os.path.dirname(self.agent_socket(host.name)), exist_ok=True)
             self.start(f"agent-{host.name}", daemons.agent_command(self, host), netns=self.netns(host.name))
