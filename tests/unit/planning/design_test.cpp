@@ -181,8 +181,9 @@ TEST_CASE("more uplinks than an equal-cost group holds are told, with cures that
   REQUIRE(told.size() == 1);
   CHECK_THAT(told[0], Contains(fmt::format("a leaf has {} uplinks in one equal-cost group", wide.leaf.up)));
   CHECK_THAT(told[0], Contains("hash over 64 at most and would leave"));
+  CHECK_THAT(told[0], Contains(fmt::format("take uplinks of {}G or more", 100.0 * wide.leaf.up / 64)));
   // The cures: the oversubscription that it names, and uplinks as fast as it says.
-  const std::string option = "--oversubscription ";
+  const std::string option = "--oversubscription of about ";
   const size_t at = told[0].find(option);
   REQUIRE(at != std::string::npos);
   DesignInput fewer = input;

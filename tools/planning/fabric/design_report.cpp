@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <unordered_map>
 
@@ -141,20 +140,23 @@ PortsUsed ports_used(const Design& design) {
 std::vector<std::string> cautions(const Design& design) {
   constexpr uint32_t kMost = ORRERY_ECMP_MAX_GROUP;
   std::vector<std::string> all;
-  const auto check = [&](const char* tier, const TierShape& shape, uint64_t rate_bps, double ratio,
-                         const char* option) {
+  const auto check = [&](const char* tier, const SwitchModel& model, const TierShape& shape, uint64_t below_bps,
+                         uint64_t above_bps, const char* option) {
     if (shape.up <= kMost) return;
+    // As many uplinks as a group holds, and a cable below at every other port.
+    const uint32_t down = model.up_ports != 0 ? model.ports : model.ports - ceil_div(kMost, shape.up_split);
+    const double below = static_cast<double>(down) * shape.down_split * static_cast<double>(below_bps);
     all.push_back(fmt::format(
-        "a {0} has {1} uplinks in one equal-cost group; common switches, orrery-switch among them, hash over {2} at "
-        "most "
-        "and would leave {3} idle: take uplinks of {4} or more, {5} {6:.3g}:1, smaller {0} switches, or switches whose "
-        "groups hold {1}",
-        tier, shape.up, kMost, shape.up - kMost, rate_text(ceil_div(rate_bps * shape.up, kMost)), option,
-        std::ceil(100 * ratio * shape.up / kMost) / 100));
+        "a {} has {} uplinks in one equal-cost group; common switches, orrery-switch among them, hash over {} at most "
+        "and would leave {} idle: take uplinks of {} or more, {} of about {:.4g}:1, {} switches with fewer ports, or "
+        "switches whose groups hold {}",
+        tier, shape.up, kMost, shape.up - kMost, rate_text((above_bps * shape.up + kMost - 1) / kMost), option,
+        below / (kMost * static_cast<double>(above_bps)), tier, shape.up));
   };
-  if (design.tiers > 1) check("leaf", design.leaf, design.uplink_bps, design.oversubscription, "--oversubscription");
+  if (design.tiers > 1)
+    check("leaf", design.input.leaf, design.leaf, design.input.nic_bps, design.uplink_bps, "--oversubscription");
   if (design.tiers > 2)
-    check("spine", design.spine, design.core_bps, design.core_oversubscription, "--core-oversubscription");
+    check("spine", design.input.spine, design.spine, design.uplink_bps, design.core_bps, "--core-oversubscription");
   return all;
 }
 
