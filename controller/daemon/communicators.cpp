@@ -32,6 +32,23 @@ bool contradicts(const Communicator& communicator, const std::string& host, cons
   return member != communicator.ranks.end() && member->second.host != host && communicator.gone == 0;
 }
 
+// Whether it changes what the communicator is taken for. `intent`: of the observed rank, each call once.
+bool note_exchange(Communicator& communicator, const msg::Intent& intent) {
+  const bool before = communicator.only_exchanges();
+  if (intent.op == ORRERY_OP_SEND) {
+    if (intent.group != communicator.group) {
+      communicator.mixed |= communicator.group_sends != 0 && communicator.group_sends + 1 != communicator.nranks;
+      communicator.group = intent.group;
+      communicator.group_sends = 0;
+    }
+    communicator.group_sends += intent.peer != intent.rank;
+    communicator.exchanged |= communicator.group_sends + 1 == communicator.nranks;
+  } else if (intent.op != ORRERY_OP_RECV) {
+    (intent.op == ORRERY_OP_ALL_TO_ALL ? communicator.exchanged : communicator.mixed) = true;
+  }
+  return communicator.only_exchanges() != before;
+}
+
 // More by so much that a plan made for `planned` may be a bad one.
 bool outgrown(uint64_t planned, uint64_t bytes) {
   return bytes > planned + planned / 4;
@@ -170,6 +187,7 @@ Observation CommunicatorBook::on_intent(const std::string& host, const msg::Inte
     return observation;  // an end told later, or another rank's view of the same
   observation.change = learn(*communicator, intent, observation.pairs);
   if (!observed) return observation;
+  if (note_exchange(*communicator, intent)) observation.change = std::max(observation.change, Change::kUsage);
   observation.counts = true;
   communicator->next_sequence = sequence + 1;
   ++communicator->collectives;

@@ -39,6 +39,10 @@ struct Communicator {
   bool device_traffic = false;               // some rank may also send without the CPU: partly uncontrolled
   bool assumed = true;                       // `pairs` is the ring assumed at announcement, no operation was seen yet
   std::vector<forecast::Operation> learned;  // distinct operations that all ranks call alike
+  bool exchanged = false;                    // an all-to-all was seen, by name or as a group of sends to all others
+  bool mixed = false;                        // and something else
+  std::optional<uint32_t> group;             // of the observed rank's last send
+  uint32_t group_sends = 0;                  // to others
   uint64_t collectives = 0;
   uint64_t bytes_total = 0;
   uint64_t hits = 0;
@@ -48,6 +52,8 @@ struct Communicator {
   uint32_t observed_rank = 0xffffffff;
   uint64_t next_sequence = 0;  // of the observed rank
 
+  // Release offsets hold for all that a communicator sends, so rounds are for those that do nothing but all-to-alls.
+  bool only_exchanges() const { return exchanged && !mixed; }
   bool complete() const { return nranks != 0 && ranks.size() == nranks && gone == 0; }
   // Of the hosts in rank order: communicators placed alike do alike.
   uint64_t hosts_hash() const;

@@ -31,7 +31,7 @@ CoreOptions core_options(const ControllerSettings& settings) {
   options.rollout.host_timeout_ns = settings.ack_timeout_ms * kNsPerMs;
   options.turns = settings.turns;
   options.hold_cap_ns = settings.hold_cap_us * uint64_t{1000};
-  options.planner.max_offset_ns = options.hold_cap_ns;
+  options.planner.rounds = settings.rounds;
   options.coalesce_ns = settings.coalesce_ms * kNsPerMs;
   options.retry_ns = settings.retry_ms * kNsPerMs;
   return options;

@@ -243,9 +243,10 @@ void Core::expire(uint64_t now_ns) {
 void Core::plan(uint64_t now_ns) {
   plan_due_ns_ = UINT64_MAX;
   const drivers::Capabilities capable = driver_.capabilities();
-  const DemandRules rules = {.moves_live_flows = capable.moves_live_flows || !capable.applies,
-                             .host_may_move = [&](LiveFlow& flow) { return may_move(flow, now_ns); },
-                             .options = options_.planner};
+  DemandRules rules = {.moves_live_flows = capable.moves_live_flows || !capable.applies,
+                       .host_may_move = [&](LiveFlow& flow) { return may_move(flow, now_ns); },
+                       .options = options_.planner};
+  rules.options.max_offset_ns = std::min(rules.options.max_offset_ns, options_.hold_cap_ns);
   const auto current = [this](uint64_t flow_id) -> fabric::Path {
     const auto found = in_force_.index.find(flow_id);
     if (found == in_force_.index.end()) return {};

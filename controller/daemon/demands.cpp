@@ -29,6 +29,7 @@ constexpr size_t kMaxPlainPerHost =
 struct PairUse {
   uint64_t comm_id = 0;  // 0: more than one
   uint64_t bytes = 0;    // of all communicators together, which may send at the same time
+  bool exchange = false;
 };
 
 std::map<AddressPair, PairUse> pairs_in_use(const CommunicatorBook& communicators) {
@@ -39,6 +40,7 @@ std::map<AddressPair, PairUse> pairs_in_use(const CommunicatorBook& communicator
       const auto [use, first] = used.try_emplace(pair);
       use->second.comm_id = first ? id : 0;
       use->second.bytes += bytes;
+      use->second.exchange = first && communicator.only_exchanges();
     }
   }
   return used;
@@ -77,9 +79,10 @@ Demands build_demands(const fabric::Graph& fabric, const CommunicatorBook& commu
   Demands demands;
   demands.snapshot.fabric = &fabric;
   demands.snapshot.options = rules.options;
-  const auto add = [&](const DemandKey& key, uint64_t comm_id, uint64_t bytes, LiveFlow* live) {
+  const auto add = [&](const DemandKey& key, uint64_t comm_id, uint64_t bytes, LiveFlow* live, bool exchange) {
     planner::FlowDemand demand{
         .flow_id = ids.id_of(key), .comm_id = comm_id, .src = key.tuple.src, .dst = key.tuple.dst, .bytes = bytes};
+    demand.exchange = exchange;
     if (live != nullptr && !rules.moves_live_flows) demand.fixed = path_of(*live).value_or(fabric::Path());
     if (demand.fixed.empty()) demand.current = current(demand.flow_id);
     demands.snapshot.flows.push_back(std::move(demand));
@@ -91,9 +94,10 @@ Demands build_demands(const fabric::Graph& fabric, const CommunicatorBook& commu
     // What can move while it runs is planned anew; one flow that cannot holds its pair where it is.
     const auto stuck =
         std::find_if(live.begin(), live.end(), [&](LiveFlow* flow) { return !rules.host_may_move(*flow); });
-    add(pair_key(pair.first, pair.second), use.comm_id, use.bytes, stuck == live.end() ? nullptr : *stuck);
+    add(pair_key(pair.first, pair.second), use.comm_id, use.bytes, stuck == live.end() ? nullptr : *stuck,
+        use.exchange);
   }
-  for (const auto& [tuple, use] : heaviest_plain(flows, used)) add({tuple}, 0, use.bytes, use.flow);
+  for (const auto& [tuple, use] : heaviest_plain(flows, used)) add({tuple}, 0, use.bytes, use.flow, false);
   return demands;
 }
 

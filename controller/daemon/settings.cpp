@@ -54,6 +54,9 @@ void add_planning(config::Table& table, ControllerSettings& s) {
       .key("plan.turns_enabled", s.turns, false,
            {.help = "hold jobs that share links back, a little at each collective, until they send in turns; needs the "
                     "clocks of the hosts to agree within a fraction of the time that a collective takes"})
+      .key("plan.rounds_enabled", s.rounds, false,
+           {.help = "send short all-to-alls in rounds, in which no host receives from two, where the last round begins "
+                    "within plan.hold_cap_us"})
       .key("plan.hold_cap_us", s.hold_cap_us, 1000,
            {.unit = "µs",
             .low = 0,

@@ -24,6 +24,7 @@ struct ControllerSettings {
   uint32_t backups = 1;
   bool stagger = true;
   bool turns = false;
+  bool rounds = false;
   uint32_t hold_cap_us = 1000;
   uint32_t move_penalty_percent = 1;
   uint16_t src_port_first = 32768;
