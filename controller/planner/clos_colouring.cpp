@@ -24,16 +24,13 @@ class DenseIds {
   std::unordered_map<NodeId, uint32_t> ids_;
 };
 
-// Switches without hosts that are joined by links, each known by the least of them: the planes, or single spines.
+// Switches above the leaves that links join, each set known by the least of them: the planes, or single spines.
 class Planes {
  public:
   explicit Planes(const Graph& fabric) : above_(fabric.nodes().size()) {
     std::iota(above_.begin(), above_.end(), 0u);
-    std::vector<bool> below(above_.size());
-    for (const fabric::Nic& nic : fabric.nics())
-      below[fabric.link(nic.uplink).from] = below[fabric.link(nic.uplink).to] = true;
     for (const Link& link : fabric.links())
-      if (link.usable() && !below[link.from] && !below[link.to]) join(link.from, link.to);
+      if (link.usable() && fabric.node(link.from).tier > 1 && fabric.node(link.to).tier > 1) join(link.from, link.to);
   }
   NodeId of(NodeId node) {
     while (above_[node] != node) node = above_[node] = above_[above_[node]];

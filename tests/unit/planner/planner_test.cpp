@@ -322,6 +322,20 @@ TEST_CASE("two jobs of unequal size share the fabric at the bound") {
   CHECK(plan.optimal());
 }
 
+TEST_CASE("a leaf without hosts does not keep the others from an exact plan") {
+  auto topology = fabric::generate_leaf_spine({.leaves = 5, .spines = 4, .hosts = 20, .rate_bps = 100'000'000}).value();
+  topology.hosts.resize(16);
+  std::set<std::string> left;
+  for (const auto& host : topology.hosts) left.insert(host.name);
+  std::erase_if(topology.links, [&](const fabric::Cable& cable) {
+    return cable.a.node.starts_with('h') && left.count(cable.a.node) == 0;
+  });
+  const auto fabric = fabric::Graph::build(topology);
+  const Plan plan = plan_checked({.fabric = &fabric, .flows = ring(fabric, interleaved(16, 4), 1'000'000)});
+  CHECK(plan.method == Method::kEdgeColouring);
+  CHECK(plan.optimal());
+}
+
 TEST_CASE("flows of equal size on three tiers are planned exactly, with paths of either length") {
   Random random(47);
   for (const uint32_t ports : {4u, 6u, 8u}) {
