@@ -36,10 +36,14 @@ bool contradicts(const Communicator& communicator, const std::string& host, cons
 bool note_exchange(Communicator& communicator, const msg::Intent& intent) {
   const bool before = communicator.only_exchanges();
   if (intent.op == ORRERY_OP_SEND) {
-    if (intent.group != communicator.group) {
-      communicator.mixed |= communicator.group_sends != 0 && communicator.group_sends + 1 != communicator.nranks;
+    const bool same_rank = intent.rank == communicator.group_rank;
+    if (!same_rank || intent.group != communicator.group) {
+      communicator.mixed |=
+          same_rank && communicator.group_whole && communicator.group_sends + 1 != communicator.nranks;
       communicator.group = intent.group;
+      communicator.group_rank = intent.rank;
       communicator.group_sends = 0;
+      communicator.group_whole = same_rank;
     }
     communicator.group_sends += intent.peer != intent.rank;
     communicator.exchanged |= communicator.group_sends + 1 == communicator.nranks;

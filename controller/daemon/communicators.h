@@ -41,8 +41,10 @@ struct Communicator {
   std::vector<forecast::Operation> learned;  // distinct operations that all ranks call alike
   bool exchanged = false;                    // an all-to-all was seen, by name or as a group of sends to all others
   bool mixed = false;                        // and something else
-  std::optional<uint32_t> group;             // of the observed rank's last send
+  uint32_t group = 0;                        // of the observed rank's last send
+  uint32_t group_rank = 0xffffffff;          // that rank
   uint32_t group_sends = 0;                  // to others
+  bool group_whole = false;                  // it began while that rank was observed
   uint64_t collectives = 0;
   uint64_t bytes_total = 0;
   uint64_t hits = 0;

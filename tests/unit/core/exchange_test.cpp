@@ -31,18 +31,21 @@ struct ExchangeFixture : CoreFixture {
         if (reason.find("goes in rounds") != std::string::npos) return true;
     return false;
   }
-  // Of rank 0, to `count` others in one group.
-  void send_group(uint32_t group, uint32_t count) {
-    for (uint32_t peer = 1; peer <= count; ++peer)
+  // Of a rank, to `count` others in one group.
+  void send_group(uint32_t group, uint32_t count, uint32_t rank = 0) {
+    for (uint32_t i = 0, peer = 0; i < count; ++peer) {
+      if (peer == rank) continue;
+      ++i;
       for (const uint16_t op : {ORRERY_OP_SEND, ORRERY_OP_RECV})
-        send(nics[0], {.intents = {{.comm_id = 7,
-                                    .rank = 0,
-                                    .op = op,
-                                    .bytes = kShort,
-                                    .peer = peer,
-                                    .group = group,
-                                    .called_tai_ns = 1,
-                                    .sequence = sequence++}}});
+        send(nics[rank], {.intents = {{.comm_id = 7,
+                                       .rank = rank,
+                                       .op = op,
+                                       .bytes = kShort,
+                                       .peer = peer,
+                                       .group = group,
+                                       .called_tai_ns = 1,
+                                       .sequence = sequence++}}});
+    }
   }
 
   const std::vector<size_t> nics = {0, 4, 8, 12};
@@ -93,11 +96,13 @@ TEST_CASE_METHOD(ExchangeFixture, "a pair that two communicators use goes in no 
 }
 
 TEST_CASE_METHOD(ExchangeFixture, "sends to all others in one group are an all-to-all") {
-  send_group(1, 3);
+  send_group(6, 1, 1);  // of a rank that is followed only until a lower one is heard of
+  send_group(1, 2);     // not heard from its beginning
+  for (uint32_t group = 2; group < 5; ++group) send_group(group, 3);
   pass(100);
   CHECK(offsets().size() == 3);
-  send_group(2, 1);  // to a neighbour only
-  send_group(3, 3);
+  send_group(5, 1);  // to a neighbour only
+  send_group(6, 3);
   pass(100);
   CHECK(offsets() == std::set<uint64_t>{0});
 }
