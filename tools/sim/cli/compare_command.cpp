@@ -1,6 +1,7 @@
 // orrery-sim compare A B: two result documents, scheme by scheme.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <ostream>
 
@@ -81,7 +82,8 @@ json compare(const json& a, const json& b) {
   }
   const json print = a.value("fingerprint", json());
   const auto left = [](const json& document) {
-    return document.value("runs_total", uint64_t{0}) - document.value("runs_done", uint64_t{0});
+    const auto total = document.value("runs_total", uint64_t{0});
+    return total - std::min(total, document.value("runs_done", uint64_t{0}));
   };
   return {{"schema", 1},
           {"a", a.value("title", "")},
