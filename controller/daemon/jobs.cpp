@@ -22,7 +22,7 @@ constexpr uint64_t kSilentPeriods = 3;
 // Headers, acknowledgements, and room for jitter: jobs that only just miss each other soon meet again.
 constexpr double kStretch = 1.3;
 constexpr double kNsPerSecond = 1e9;
-constexpr size_t kMaxShared = 64;    // sets of jobs, those that share the busiest links
+constexpr size_t kMaxShares = 512;   // of jobs in links, the busiest first: more take too long to place
 constexpr size_t kMaxBursts = 4096;  // of a job in a period; what is beyond is not counted
 
 // A communicator that repeats.
@@ -165,7 +165,10 @@ class Finder {
     for (auto& [jobs, link] : busiest) shared_.push_back(std::move(link));
     std::stable_sort(shared_.begin(), shared_.end(),
                      [](const SharedLink& a, const SharedLink& b) { return a.busy > b.busy; });
-    shared_.resize(std::min(shared_.size(), kMaxShared));
+    size_t shares = 0;
+    shared_.erase(std::find_if(shared_.begin(), shared_.end(),
+                               [&](const SharedLink& link) { return (shares += link.jobs.size()) > kMaxShares; }),
+                  shared_.end());
   }
 
   void add_rhythm(uint32_t index) {
