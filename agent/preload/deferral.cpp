@@ -1,6 +1,7 @@
 #include "agent/preload/deferral.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr uint32_t kBatch = 64;
 constexpr uint32_t kSpins = 2000;  // then the holder has been preempted: let it run,
-constexpr uint32_t kYields = 100;  // even if it has less priority
+constexpr uint32_t kYields = 100;
 constexpr timespec kPause{0, 50'000};
 
 inline void relax() {
@@ -20,6 +21,12 @@ inline void relax() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// A real-time thread yields to its like only; a holder that has less priority runs while it sleeps.
+bool yields_to_all() {
+  const long policy = syscall(SYS_sched_getscheduler, 0);
+  return policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE;
 }
 
 uint64_t bytes_of(const ibv_send_wr& wr) {
@@ -52,7 +59,7 @@ void Deferral::lock() {
     while (__atomic_load_n(&lock_, __ATOMIC_RELAXED) != 0) {
       relax();
       if (++spins % kSpins != 0) continue;
-      if (spins / kSpins <= kYields)
+      if (spins / kSpins <= kYields && yields_to_all())
         syscall(SYS_sched_yield);
       else
         syscall(SYS_nanosleep, &kPause, nullptr);
