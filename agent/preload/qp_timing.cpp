@@ -357,27 +357,15 @@ void drain_all_held_sends() {
   });
 }
 
-void drain_held_sends(Qp& qp, bool for_good) {
+bool drain_held_sends(Qp& qp, bool for_good) {
   HeldSends* held = __atomic_load_n(&qp.held, __ATOMIC_ACQUIRE);
-  if (held == nullptr) return;
-  const KeepErrno keep;
-  const QueueGuard guard(held->queue);
-  held->queue.flush_all(target_of(qp), now_ns());
-  if (for_good) start_anew(qp, *held);
-  note_holding(qp, *held);
-}
-
-bool let_held_sends_go_before(ibv_qp* qp) {
-  Qp* known = find_qp(qp);
-  if (known == nullptr) return true;
-  known->counted_whole = false;
-  HeldSends* held = __atomic_load_n(&known->held, __ATOMIC_ACQUIRE);
   if (held == nullptr) return true;
   const KeepErrno keep;
   const QueueGuard guard(held->queue);
-  const int refusal = held->queue.flush_all(target_of(*known), now_ns());
-  note_holding(*known, *held);
-  return refusal == 0;
+  const bool all = held->queue.flush_all(target_of(qp), now_ns()) == 0;
+  if (for_good) start_anew(qp, *held);
+  note_holding(qp, *held);
+  return all;
 }
 
 void forget_held_sends(Qp& qp) {

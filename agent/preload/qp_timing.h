@@ -35,14 +35,11 @@ void drain_all_held_sends();
 // The plan's answer for this queue pair has changed; null: there is none any more. Sets qp.timed.
 void timing_plan_changed(Qp& qp, const shm::PlanAnswer* answer);
 
-// The queue pair is about to leave the state it sends in (ERR, SQD by the program; `for_good`: RESET or destroy). What
-// is held is posted now, in order, so that the program sees the completions it expects; what the provider has no room
-// for is dropped for good, as a RESET would, or follows when there is room.
-void drain_held_sends(Qp& qp, bool for_good);
-
-// A request comes that the post_send hook may not see, and that may not overtake what is held. False when the provider
-// had no room for all of that.
-bool let_held_sends_go_before(ibv_qp* qp);
+// The queue pair is about to leave the state it sends in (ERR, SQD by the program; `for_good`: RESET or destroy), or
+// takes a request that could overtake what is held. That is posted now, in order, so that the program sees the
+// completions it expects; what the provider has no room for is dropped for good, as a RESET would, or follows when
+// there is room. False when there was not.
+bool drain_held_sends(Qp& qp, bool for_good);
 
 // The queue pair is gone, unnoticed: nothing of it may be posted any more.
 void forget_held_sends(Qp& qp);

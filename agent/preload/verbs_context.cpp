@@ -131,7 +131,10 @@ ibv_td* hooked_alloc_td(ibv_context* context, ibv_td_init_attr* attributes) {
 int hooked_bind_mw(ibv_qp* qp, ibv_mw* window, ibv_mw_bind* bind) {
   const Context* known = find(window->context);
   if (known == nullptr) return EOPNOTSUPP;
-  if (arm() != kOff && !let_held_sends_go_before(qp)) return ENOMEM;
+  // The post_send hook may not see the request, nor count it.
+  Qp* sender = arm() != kOff ? find_qp(qp) : nullptr;
+  if (sender != nullptr) sender->counted_whole = false;
+  if (sender != nullptr && !drain_held_sends(*sender, false)) return ENOMEM;
   return known->bind_mw(qp, window, bind);
 }
 
