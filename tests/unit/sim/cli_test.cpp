@@ -129,7 +129,7 @@ TEST_CASE("wrong usage is told with the cure and exit code 2") {
 TEST_CASE("what does not fit is refused before it starts, with exit code 1") {
   const Outcome outcome = call({"run", "--rounds", "1000000", "--memory-gib", "1"});
   CHECK(outcome.code == kFailed);
-  CHECK(contains(outcome.err, "fewer rounds"));
+  CHECK(contains(outcome.err, "have 1.0 GiB: use --rounds "));
   const Outcome crowded = call({"run", "--ranks", "64"});
   CHECK(crowded.code == kFailed);
   CHECK(contains(crowded.err, "job job1 needs 64 hosts, and 16 of the fabric's 16 are left; take a larger fabric"));

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/sim/studies.h"
-#include "tools/sim/runner/memory.h"
 #include "tools/sim/workload/jobs.h"
 
 namespace orrery::sim {
@@ -142,20 +141,6 @@ TEST_CASE("percentiles are values that occurred, by nearest rank") {
   CHECK(percentile({4, 1, 3, 2}, 0.5) == 2);
   CHECK(percentile({4, 1, 3, 2}, 0.99) == 4);
   CHECK(percentile({7}, 0.01) == 7);
-}
-
-TEST_CASE("a study that does not fit is refused with what would help") {
-  const fabric::Graph graph = leaf_spine(2, 2, 4);
-  const Traffic traffic = ring(graph, 4, 100'000, 1);
-  SchemeOptions options;
-  const std::vector<Scheme> one{Scheme::kEcmp}, split{Scheme::kEcmpMulti};
-  CHECK(memory_needed(traffic, split, options) > 2 * memory_needed(traffic, one, options));
-  CHECK(check_memory(1'000, 1'000));
-  const auto refused = check_memory(uint64_t{31} << 30, uint64_t{24} << 30);
-  REQUIRE_FALSE(refused);
-  CHECK(refused.error().message.starts_with("the run needs 31.0 GiB, have 24.0: "));
-  CHECK(refused.error().code == ErrorCode::kExhausted);
-  CHECK(available_memory() > 0);
 }
 
 }  // namespace orrery::sim

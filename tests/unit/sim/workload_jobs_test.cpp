@@ -125,6 +125,42 @@ TEST_CASE("the tasks of a job are announced before it is built, and no fewer tha
   CHECK(tasks_of(job) == 1'000'000'000'000'000);
 }
 
+TEST_CASE("the size of a job is no less than what it takes, and less than three times that") {
+  struct Case {
+    Op op;
+    Algorithm algorithm;
+  };
+  const Case c = GENERATE(Case{Op::kAllReduce, Algorithm::kRing}, Case{Op::kAllReduce, Algorithm::kTree},
+                          Case{Op::kAllReduce, Algorithm::kHalvingDoubling}, Case{Op::kAllGather, Algorithm::kPat},
+                          Case{Op::kReduceScatter, Algorithm::kRing}, Case{Op::kBroadcast, Algorithm::kRing},
+                          Case{Op::kReduce, Algorithm::kRing}, Case{Op::kAllToAll, Algorithm::kPairwise},
+                          Case{Op::kAllToAll, Algorithm::kHierarchical}, Case{Op::kSendRecv, Algorithm::kDirect});
+  Job job;
+  job.name = "job";
+  job.ranks_per_host = GENERATE(1u, 4u);
+  job.iterations = 5;
+  for (uint32_t host = 0; host < 16; ++host) job.hosts.push_back(host);
+  job.options.channels = GENERATE(1u, 2u);
+  job.steps = {
+      {.compute = kPerMs, .collective = Collective{.op = c.op, .algorithm = c.algorithm, .bytes = 16'000'000}}};
+  const Traffic traffic = built(job);
+  const JobSize size = size_of(job);
+  const auto about = [](double most, size_t real) { return most >= double(real) && most <= 3.0 * double(real) + 100; };
+  CAPTURE(name_of(c.op), name_of(c.algorithm), job.ranks_per_host, job.options.channels, size.tasks, size.transfers,
+          size.edges, size.flows, traffic.tasks.size(), traffic.transfers.size(), traffic.flows.size());
+  const size_t edges = traffic.after_task.size() + traffic.after_delivered.size() + traffic.after_acknowledged.size();
+  CAPTURE(edges);
+  CHECK(size.tasks >= double(traffic.tasks.size()));
+  CHECK(size.edges >= double(edges));
+  CHECK(size.transfers >= double(traffic.transfers.size()));
+  CHECK(size.flows >= double(traffic.flows.size()));
+  if (job.ranks_per_host > 1 && c.algorithm != Algorithm::kRing && c.algorithm != Algorithm::kPairwise) return;
+  CHECK(about(size.tasks, traffic.tasks.size()));
+  CHECK(about(size.edges, edges));
+  CHECK(about(size.transfers, traffic.transfers.size()));
+  CHECK(about(size.flows, traffic.flows.size()));
+}
+
 TEST_CASE("many jobs share one traffic, and a job with a mistake leaves none of itself") {
   Traffic traffic;
   REQUIRE(add_job(traffic, training({0, 1})).value() == 0);

@@ -6,21 +6,15 @@
 #include <optional>
 #include <ostream>
 
+#include "tools/sim/cli/budget.h"
 #include "tools/sim/cli/csv.h"
 #include "tools/sim/cli/history.h"
 #include "tools/sim/cli/progress.h"
 #include "tools/sim/cli/run_options.h"
 #include "tools/sim/cli/study_file.h"
-#include "tools/sim/runner/memory.h"
 
 namespace orrery::sim {
 namespace {
-
-uint64_t memory_limit(const RunRequest& request) {
-  if (request.memory_gib > 0) return static_cast<uint64_t>(request.memory_gib * (1u << 30));
-  const uint64_t available = available_memory();
-  return available != 0 ? available : UINT64_MAX;
-}
 
 // One call of `run`: the study, and what is told and written while it goes on.
 class RunCommand {
@@ -38,9 +32,7 @@ class RunCommand {
     // A fault that the fabric has no place for is told before anything is planned.
     if (const auto config = packet_config(scenario, graph_, scenario.schemes[0], scenario.seeds[0]); !config)
       return config.error();
-    ORRERY_ASSIGN(traffic_, traffic_of(scenario, graph_, memory_limit(request_)));
-    ORRERY_TRY(
-        check_memory(memory_needed(*traffic_, scenario.schemes, scenario.scheme_options), memory_limit(request_)));
+    ORRERY_TRY(make_traffic());
     ORRERY_TRY(take_up());
     const auto result = run_study(study());
     progress_.finish();
@@ -52,6 +44,15 @@ class RunCommand {
   }
 
  private:
+  // Each part is made when it is known to fit.
+  Status make_traffic() {
+    Budget budget(request_);
+    ORRERY_ASSIGN(const PlacedJobs placed, placed_jobs(request_.scenario, graph_, budget.max_tasks()));
+    ORRERY_TRY(budget.check_jobs(graph_, placed));
+    ORRERY_ASSIGN(traffic_, traffic_of(request_.scenario, placed));
+    return budget.check_traffic(graph_, *traffic_);
+  }
+
   // Before hours of work: can the files be written, and what is in them already?
   Status take_up() {
     parts_.jobs = traffic_->jobs;

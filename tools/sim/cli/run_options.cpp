@@ -9,6 +9,7 @@
 #include "controller/fabric/yaml_tree.h"
 #include "tools/ctl/ranges.h"
 #include "tools/ctl/table.h"
+#include "tools/sim/cli/budget.h"
 #include "tools/sim/scenario/engine_keys.h"
 #include "tools/sim/workload/input.h"
 
@@ -224,6 +225,7 @@ Status RunOptions::from_file(RunRequest& request) const {
   Scenario& scenario = request.scenario;
   if (threads_ != 1) scenario.packet.threads = threads_;
   ORRERY_TRY(fill_study(scenario));
+  ORRERY_TRY(Budget::check_fabric(scenario, output_.memory_gib));
   ORRERY_ASSIGN(request.graph, graph_of(scenario));
   return {};
 }
@@ -233,6 +235,7 @@ Status RunOptions::from_options(RunRequest& request) const {
   scenario.file = "options";
   scenario.packet.threads = threads_;
   ORRERY_TRY(fill_fabric(scenario));
+  ORRERY_TRY(Budget::check_fabric(scenario, output_.memory_gib));
   ORRERY_ASSIGN(request.graph, graph_of(scenario));
   fill_model(scenario, *request.graph);
   ORRERY_TRY(fill_job(scenario, static_cast<uint32_t>(request.graph->nics().size())));

@@ -110,10 +110,6 @@ Status take_down(const Scenario& scenario, fabric::Graph& graph, const std::stri
   return {};
 }
 
-std::string gib(uint64_t bytes) {
-  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1u << 30));
-}
-
 }  // namespace
 
 Result<fabric::Graph> graph_of(const Scenario& scenario) {
@@ -154,17 +150,15 @@ Result<Workload> load_job(const Scenario& scenario, const ScenarioJob& job, uint
   return workload;
 }
 
-Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph, uint64_t memory_limit_bytes) {
+Result<PlacedJobs> placed_jobs(const Scenario& scenario, const fabric::Graph& graph, uint64_t max_tasks) {
   Hosts hosts(scenario, graph);
   ORRERY_TRY(hosts.take_named());
-  const uint64_t most_tasks = memory_limit_bytes / memory_of(1);
-  std::vector<Job> jobs;
-  uint64_t tasks = 0;
+  PlacedJobs placed;
   for (size_t i = 0; i < scenario.jobs.size(); ++i) {
     const ScenarioJob& job = scenario.jobs[i];
     Workload workload{.hosts = job.host_count, .jobs = {job.job}, .fixed = {}};
     if (job.workload) {
-      ORRERY_ASSIGN(workload, load_job(scenario, job, most_tasks - std::min(tasks, most_tasks)));
+      ORRERY_ASSIGN(workload, load_job(scenario, job, max_tasks));
     }
     std::vector<uint32_t> place = hosts.named(i);
     if (place.empty()) {
@@ -175,28 +169,21 @@ Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph,
         part.hosts = place;
       else
         for (uint32_t& host : part.hosts) host = place[host];
-      tasks += tasks_of(part);
-      jobs.push_back(std::move(part));
+      placed.jobs.push_back(std::move(part));
     }
   }
-  Workload workload;
-  std::vector<uint32_t> host_of;
-  if (scenario.workload) {
-    ReadOptions options = scenario.workload->options;
-    options.max_tasks = most_tasks - std::min(tasks, most_tasks);
-    ORRERY_ASSIGN(workload,
-                  load_workload(scenario.workload->format, beside(scenario, scenario.workload->file), options));
-    ORRERY_ASSIGN(host_of, hosts.take(workload.hosts, scenario.workload->file));
-    tasks += tasks_of(workload);
-  }
-  if (memory_of(tasks) > memory_limit_bytes)
-    return refuse(scenario,
-                  fmt::format("needs {} for {} sends and computations, have {}: take fewer rounds, or max_steps to "
-                              "merge the steps of rings",
-                              gib(memory_of(tasks)), tasks, gib(memory_limit_bytes)),
-                  ErrorCode::kExhausted);
-  ORRERY_ASSIGN(Traffic traffic, traffic_of(workload, host_of));
-  for (const Job& job : jobs)
+  if (!scenario.workload) return placed;
+  ReadOptions options = scenario.workload->options;
+  options.max_tasks = max_tasks;
+  ORRERY_ASSIGN(placed.workload,
+                load_workload(scenario.workload->format, beside(scenario, scenario.workload->file), options));
+  ORRERY_ASSIGN(placed.workload_hosts, hosts.take(placed.workload.hosts, scenario.workload->file));
+  return placed;
+}
+
+Result<Traffic> traffic_of(const Scenario& scenario, const PlacedJobs& placed) {
+  ORRERY_ASSIGN(Traffic traffic, traffic_of(placed.workload, placed.workload_hosts));
+  for (const Job& job : placed.jobs)
     if (const auto added = add_job(traffic, job); !added) return refuse(scenario, added.error().message);
   return traffic;
 }

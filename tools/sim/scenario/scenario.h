@@ -88,9 +88,16 @@ Result<Scenario> parse_scenario(std::string_view yaml, const std::string& file_n
 
 // Reads or generates the topology; what is `down` carries nothing. Errors: also a name that it does not have.
 Result<fabric::Graph> graph_of(const Scenario& scenario);
-// Jobs and workload file, placed. Reads the workload's file; errors also when it would take more than
-// `memory_limit_bytes`, before it does.
-Result<Traffic> traffic_of(const Scenario& scenario, const fabric::Graph& graph, uint64_t memory_limit_bytes);
+// Jobs and workload file, with their hosts, before they are made into traffic: what takes memory by then is no more
+// than the file.
+struct PlacedJobs {
+  std::vector<Job> jobs;
+  Workload workload;
+  std::vector<uint32_t> workload_hosts;
+};
+// Reads the workload's file. `max_tasks`: ReadOptions::max_tasks.
+Result<PlacedJobs> placed_jobs(const Scenario& scenario, const fabric::Graph& graph, uint64_t max_tasks);
+Result<Traffic> traffic_of(const Scenario& scenario, const PlacedJobs& placed);
 // What the file of a job says, under the job's name; its tasks at most `max_tasks`. Precondition: job.workload. Errors:
 // also when the file's hosts are not as many as the job's.
 Result<Workload> load_job(const Scenario& scenario, const ScenarioJob& job, uint64_t max_tasks);

@@ -71,7 +71,7 @@ Result<Routed> route_hashed(const Traffic& traffic, const fabric::Graph& graph, 
         if (path != *first) qp.paths.push_back(std::move(path));
       if (qp.policy == PathPolicy::kStatic && qp.paths.size() > 2) {
         std::swap(qp.paths[1], qp.paths[1 + tuples.random()() % (qp.paths.size() - 1)]);
-        qp.paths.resize(2);
+        qp.paths = {std::move(qp.paths[0]), std::move(qp.paths[1])};  // gives back the room for all of them
       }
       route.qps.push_back(std::move(qp));
     }

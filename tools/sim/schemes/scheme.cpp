@@ -46,6 +46,10 @@ std::optional<Scheme> scheme_of(std::string_view name) {
   return found != kNames.end() ? std::optional(found->scheme) : std::nullopt;
 }
 
+bool plans(Scheme scheme) {
+  return scheme >= Scheme::kOrreryPaths;
+}
+
 bool reorders(Scheme scheme) {
   return scheme == Scheme::kSpray || scheme == Scheme::kRecycle;
 }
@@ -67,7 +71,7 @@ Error no_path(const Traffic& traffic, const fabric::Graph& graph, uint32_t flow)
 
 Result<Routed> route(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme, const SchemeOptions& options) {
   if (scheme == Scheme::kFirstFit) return route_first_fit(traffic, graph, options);
-  if (scheme >= Scheme::kOrreryPaths) return route_planned(traffic, graph, scheme, options);
+  if (plans(scheme)) return route_planned(traffic, graph, scheme, options);
   return route_hashed(traffic, graph, scheme, options);
 }
 

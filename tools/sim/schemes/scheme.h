@@ -33,6 +33,8 @@ std::span<const Scheme> all_schemes();
 // "ecmp", "ecmp-4", ... as written on command lines.
 std::string_view name_of(Scheme scheme);
 std::optional<Scheme> scheme_of(std::string_view name);
+// Whether the planner gives the paths.
+bool plans(Scheme scheme);
 // Whether packets of one connection may overtake each other, so that receivers must take them out of order.
 bool reorders(Scheme scheme);
 
@@ -60,6 +62,11 @@ struct Routed {
   double overlap_before = 0;
   double overlap_after = 0;
 };
+
+// Queue pairs of every flow: more than one where whole flows do not divide evenly over links. 1 for schemes that do not
+// plan.
+Result<uint32_t> subflows_of(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
+                             const SchemeOptions& options);
 
 // Errors: kUnavailable names a flow without a usable path; what the planner says.
 Result<Routed> route(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,

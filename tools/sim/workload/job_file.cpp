@@ -28,13 +28,7 @@ Result<Job> job_of_file(const std::string& name, uint32_t ranks, const ReadOptio
   return job;
 }
 
-Result<Workload> workload_of(const std::string& name, Job job, const ReadOptions& options) {
-  const uint64_t tasks = tasks_of(job);
-  if (tasks > options.max_tasks)
-    return Error{ErrorCode::kExhausted,
-                 fmt::format("{}: takes {} sends and computations, and {} fit: take fewer iterations, or max_steps to "
-                             "merge the steps of rings",
-                             name, tasks, options.max_tasks)};
+Workload workload_of(Job job) {
   Workload workload;
   workload.hosts = static_cast<uint32_t>(job.hosts.size());
   workload.jobs.push_back(std::move(job));

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <tuple>
+
+#include "tools/sim/workload/weave.h"
 
 namespace orrery::sim {
 namespace {
@@ -196,6 +199,46 @@ class JobWriter {
   std::map<std::pair<Group, Algorithm>, uint32_t> phases_;
 };
 
+// Ranks of a group that share a host.
+double sharing(const Job& job, const Group& group) {
+  return std::clamp<double>(job.ranks_per_host / std::max(1u, group.stride), 1, std::max(1u, group.size));
+}
+
+// One collective, in all groups of that shape.
+JobSize size_of(const Job& job, const Collective& collective, const Group& group) {
+  const double ranks = job.ranks(), n = std::max(1u, group.size), groups = ranks / n;
+  const Algorithm algorithm = algorithm_for(collective);
+  const double channels = std::max(1u, job.options.channels);
+  const double sends = groups * static_cast<double>(transfers_of(collective, std::max(1u, group.size), job.options));
+  // Where ranks wait for several things at once, a task stands for them.
+  double joins = 2;
+  if (collective.op == Op::kAllToAll && job.options.round_width > 1) joins += n * channels;
+  if (algorithm == Algorithm::kHalvingDoubling) joins += sends / ranks;
+  // Of neighbours in a ring or chain only the last on a host sends to another, of pairs those on different hosts.
+  const bool chained = algorithm == Algorithm::kRing || algorithm == Algorithm::kTree;
+  double leave = 1;
+  if (chained && n > 1) leave = std::min(1.0, n / sharing(job, group) / (n - 1));
+  if (algorithm == Algorithm::kPairwise && n > 1) leave = (n - sharing(job, group)) / (n - 1);
+  const double waits = chained                        ? 1.5 - leave
+                       : algorithm == Algorithm::kPat ? log2_up(std::max(2u, group.size)) + 1
+                                                      : 2;  // for more than what is counted
+  const double tasks = ranks * joins + sends;
+  const double volume = static_cast<double>(collective.bytes) * ranks * (collective.op == Op::kAllReduce ? 2 : 1);
+  return {.tasks = tasks,
+          .transfers = sends * leave,
+          .edges = tasks + ranks * joins + waits * sends,
+          .message_bytes = volume / std::max(1.0, sends)};
+}
+
+double flows_of(const Job& job, const Collective& collective, const Group& group) {
+  const JobSize size = size_of(job, collective, group);
+  const double n = std::max(1u, group.size), channels = std::max(1u, job.options.channels);
+  const double neighbours = algorithm_for(collective) == Algorithm::kRing   ? 1
+                            : algorithm_for(collective) == Algorithm::kTree ? 4
+                                                                            : n;
+  return std::min(size.transfers, job.ranks() * neighbours * channels);
+}
+
 std::vector<std::vector<uint32_t>> hosts_by_leaf(const fabric::Graph& graph) {
   std::map<fabric::NodeId, size_t> leaf_index;
   std::vector<std::vector<uint32_t>> leaves;
@@ -250,34 +293,46 @@ Result<uint32_t> add_job(Traffic& traffic, const Job& job) {
   return number;
 }
 
-uint64_t tasks_of(const Job& job) {
-  // In floating point: what a hostile file asks for may not fit.
-  const auto sum = [&](const std::vector<JobStep>& steps) {
-    const double ranks = job.ranks();
-    double tasks = ranks;  // the ends of the steps
-    for (const JobStep& step : steps) {
-      if (step.compute != 0) tasks += ranks;
-      if (!step.collective) continue;
-      const uint32_t size = std::max(1u, resolved(job, step.group).size);
-      const Algorithm algorithm = algorithm_for(*step.collective);
-      const double channels = std::max(1u, job.options.channels);
-      const double sends = static_cast<double>(transfers_of(*step.collective, size, job.options));
-      // Where ranks wait for several things at once, a task stands for them.
-      double joins = 2;
-      if (step.collective->op == Op::kAllToAll && job.options.round_width > 1) joins += size * channels;
-      if (algorithm == Algorithm::kHalvingDoubling) joins += sends / size;
-      tasks += ranks * joins + ranks / size * sends;
-    }
-    return tasks;
-  };
-  constexpr double kMost = 1e15;
-  return static_cast<uint64_t>(std::min(kMost, job.ranks() + sum(job.setup) + sum(job.steps) * job.iterations));
+JobSize& JobSize::operator+=(const JobSize& other) {
+  tasks += other.tasks;
+  transfers += other.transfers;
+  edges += other.edges;
+  flows += other.flows;
+  rounds += other.rounds;
+  round_tasks += other.round_tasks;
+  message_bytes = std::max(message_bytes, other.message_bytes);
+  return *this;
 }
 
-uint64_t memory_of(uint64_t tasks) {
-  // Measured: 240 from a ring of 1024 ranks to the end of its run, one connection per flow. Several take more.
-  constexpr uint64_t kBytesPerTask = 400;
-  return tasks * kBytesPerTask;
+JobSize size_of(const Job& job) {
+  JobSize size;
+  const double ranks = job.ranks();
+  using Connections = std::tuple<Group, Algorithm, Op>;
+  std::map<Connections, double> flows;  // collectives that are alike share connections
+  const auto add = [&](const std::vector<JobStep>& steps, double times) {
+    JobSize once{.tasks = ranks, .edges = ranks};  // the ends of the steps
+    for (const JobStep& step : steps) {
+      if (step.compute != 0) once += {.tasks = ranks, .edges = ranks};
+      if (!step.collective) continue;
+      const Group group = resolved(job, step.group);
+      once += size_of(job, *step.collective, group);
+      double& most = flows[{group, algorithm_for(*step.collective), step.collective->op}];
+      most = std::max(most, flows_of(job, *step.collective, group));
+    }
+    size += {times * once.tasks, times * once.transfers, times * once.edges, 0, 0, 0, once.message_bytes};
+  };
+  add(job.setup, 1);
+  add(job.steps, job.iterations);
+  size.tasks += ranks;
+  size.rounds = job.iterations;
+  size.round_tasks = 2 * ranks * job.iterations;
+  for (const auto& [connections, count] : flows) size.flows += count;
+  return size;
+}
+
+uint64_t tasks_of(const Job& job) {
+  constexpr double kMost = 1e15;
+  return static_cast<uint64_t>(std::min(kMost, size_of(job).tasks));
 }
 
 std::string_view name_of(Placement placement) {

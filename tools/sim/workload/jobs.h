@@ -50,10 +50,21 @@ struct Job {
 // kInvalidArgument names the job and the step; `traffic` is unchanged then.
 Result<uint32_t> add_job(Traffic& traffic, const Job& job);
 
-// Sends and computations that the job will take at most, and the memory of a run with as many: to be asked before
-// add_job(), whatever a file claims.
+// What a job will take at most: to be asked before add_job(), whatever a file claims. In floating point, because that
+// need not fit an integer.
+struct JobSize {
+  double tasks = 0;
+  double transfers = 0;
+  double edges = 0;
+  double flows = 0;
+  double rounds = 0;
+  double round_tasks = 0;    // that these begin and end with
+  double message_bytes = 0;  // of the largest transfer
+
+  JobSize& operator+=(const JobSize& other);
+};
+JobSize size_of(const Job& job);
 uint64_t tasks_of(const Job& job);
-uint64_t memory_of(uint64_t tasks);
 
 enum class Placement : uint8_t {
   kContiguous,  // leaf by leaf

@@ -225,7 +225,7 @@ class AicbReader {
     if (alike && options_.iterations == 0) job.iterations = static_cast<uint32_t>(epochs.size());
     if (job.steps.empty() && job.setup.empty())
       return Error{ErrorCode::kInvalidArgument, input_.name + ": has no collectives below its header"};
-    return workload_of(input_.name, std::move(job), options_);
+    return workload_of(std::move(job));
   }
 
   Status resolve(const std::vector<Row>& rows, uint32_t ranks, std::vector<JobStep>& steps) {

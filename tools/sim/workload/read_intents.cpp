@@ -194,7 +194,6 @@ class IntentsReader {
 
   Result<Workload> finish() {
     Workload workload;
-    uint64_t tasks = 0;
     for (auto& [comm, recorded] : communicators_) {
       if (recorded.ranks == 0)
         return refuse(
@@ -203,13 +202,6 @@ class IntentsReader {
                         comm));
       ORRERY_ASSIGN(Job job, make_job(comm, recorded));
       if (job.steps.empty()) continue;
-      tasks += tasks_of(job);
-      if (tasks > options_.max_tasks)
-        return Error{
-            ErrorCode::kExhausted,
-            fmt::format("{}: takes more than the {} sends and computations that fit: take fewer iterations, or "
-                        "max_steps to merge the steps of rings",
-                        input_.name, options_.max_tasks)};
       workload.jobs.push_back(std::move(job));
     }
     if (workload.jobs.empty()) return refuse("records no collectives");

@@ -150,7 +150,7 @@ class NcclTestsReader {
       if (row.has_root) collective.root = row.root;
       if (row.bytes != 0) job.steps.push_back({.collective = collective});
     }
-    return workload_of(input_.name, std::move(job), options);
+    return workload_of(std::move(job));
   }
 
   static constexpr size_t kMaxRows = 100'000;

@@ -151,7 +151,7 @@ class SimaiReader {
       ORRERY_TRY(add_step(*layer, 1, job));
       ORRERY_TRY(add_step(*layer, 2, job));
     }
-    return workload_of(input_.name, std::move(job), options_);
+    return workload_of(std::move(job));
   }
 
   Status add_step(const Layer& layer, size_t pass_number, Job& job) {

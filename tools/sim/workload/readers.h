@@ -1,6 +1,7 @@
 // Readers of other tools' files. Each takes real files as they are, or says which line (byte offset, for binary files)
-// it cannot take, why, and what to do. All are bounded: a file may have kMaxInputBytes, and a workload the tasks
-// that ReadOptions allows, whatever the file claims.
+// it cannot take, why, and what to do. All are bounded: a file may have kMaxInputBytes, and what it prescribes
+// operation by operation the tasks that ReadOptions allows. Jobs are only described: ask size_of() before they are
+// built.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ struct ReadOptions {
   uint64_t seed = 1;
   std::optional<Op> op;  // nccl-tests: which program it was, where the output leaves it open
   CommunicatorOptions communicators;
-  uint64_t max_tasks = 20'000'000;  // of all jobs: see tasks_of()
+  uint64_t max_tasks = 20'000'000;  // that a file may prescribe, steps of a job among them
 };
 
 // One file, or for kChakra one per rank in rank order. `name` is for messages.

@@ -15,7 +15,7 @@ struct Workload {
   Traffic fixed;          // prescribed; in this numbering too
 };
 
-// Most tasks that the workload will take: to be asked, with memory_of(), before traffic_of().
+// Most tasks that the workload will take: to be asked before traffic_of().
 uint64_t tasks_of(const Workload& workload);
 
 // `host_of`: the index of each of its hosts in fabric::Graph::nics(). Errors: those of add_job(); kInvalidArgument when
