@@ -42,10 +42,14 @@ bool note_exchange(Communicator& communicator, const msg::Intent& intent) {
           same_rank && communicator.group_whole && communicator.group_sends + 1 != communicator.nranks;
       communicator.group = intent.group;
       communicator.group_rank = intent.rank;
+      communicator.group_peers.assign(communicator.nranks, false);
       communicator.group_sends = 0;
       communicator.group_whole = same_rank;
     }
-    communicator.group_sends += intent.peer != intent.rank;
+    if (intent.peer < communicator.nranks && intent.peer != intent.rank && !communicator.group_peers[intent.peer]) {
+      communicator.group_peers[intent.peer] = true;
+      ++communicator.group_sends;
+    }
     communicator.exchanged |= communicator.group_sends + 1 == communicator.nranks;
   } else if (intent.op != ORRERY_OP_RECV) {
     (intent.op == ORRERY_OP_ALL_TO_ALL ? communicator.exchanged : communicator.mixed) = true;

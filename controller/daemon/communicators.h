@@ -43,7 +43,8 @@ struct Communicator {
   bool mixed = false;                        // and something else
   uint32_t group = 0;                        // of the observed rank's last send
   uint32_t group_rank = 0xffffffff;          // that rank
-  uint32_t group_sends = 0;                  // to others
+  std::vector<bool> group_peers;             // whom it sent to in that group
+  uint32_t group_sends = 0;                  // how many others these are
   bool group_whole = false;                  // it began while that rank was observed
   uint64_t collectives = 0;
   uint64_t bytes_total = 0;

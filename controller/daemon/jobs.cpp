@@ -80,7 +80,7 @@ class Finder {
     if (members_.empty()) return Jobs{};
     number_jobs();
     find_shared();
-    for (uint32_t job = 0; job < jobs_.size(); ++job) add_rhythm(job);
+    add_rhythms();
     return only_sharing();
   }
 
@@ -171,25 +171,30 @@ class Finder {
                   shared_.end());
   }
 
-  void add_rhythm(uint32_t index) {
-    Job& job = jobs_[index];
-    size_t bursts = 0;
-    for (const Member& member : members_) {
-      if (member.job != index) continue;
-      const uint64_t repeats = job.rhythm.period_ns / member.rhythm.period_ns;
-      job.collectives += static_cast<uint32_t>(member.rhythm.round.size() * repeats);
-      for (uint64_t repeat = 0; repeat < repeats; ++repeat)
-        for (const auto& expected : member.rhythm.round)
-          if (++bursts <= kMaxBursts)
-            add_burst(job.rhythm, member, expected.operation, expected.start_ns + repeat * member.rhythm.period_ns);
-    }
+  void add_rhythms() {
+    std::vector<size_t> bursts(jobs_.size());
+    for (const Member& member : members_) add_rhythm(jobs_[member.job], member, bursts[member.job]);
+  }
+
+  void add_rhythm(Job& job, const Member& member, size_t& bursts) const {
+    constexpr uint64_t kMost = UINT32_MAX;
+    const uint64_t repeats = job.rhythm.period_ns / member.rhythm.period_ns;
+    job.collectives =
+        static_cast<uint32_t>(std::min(kMost, job.collectives + member.rhythm.round.size() * std::min(kMost, repeats)));
+    for (uint64_t repeat = 0; repeat < repeats; ++repeat)
+      for (const auto& expected : member.rhythm.round) {
+        if (bursts == kMaxBursts) return;
+        ++bursts;
+        add_burst(job.rhythm, member, expected.operation, expected.start_ns + repeat * member.rhythm.period_ns);
+      }
   }
 
   void add_burst(planner::PeriodicJob& rhythm, const Member& member, const forecast::Operation& operation,
                  uint64_t start_ns) const {
-    const auto length_ns = static_cast<uint64_t>(member.seconds(operation) * kNsPerSecond);
-    if (length_ns == 0) return;
     const uint64_t period_ns = rhythm.period_ns;
+    const auto length_ns =
+        static_cast<uint64_t>(std::min(member.seconds(operation) * kNsPerSecond, static_cast<double>(period_ns)));
+    if (length_ns == 0) return;
     const uint64_t from_ns = start_ns >= latest_ns_ ? (start_ns - latest_ns_) % period_ns
                                                     : period_ns - 1 - (latest_ns_ - start_ns - 1) % period_ns;
     for (const SharedLink& shared : shared_) {
@@ -198,7 +203,7 @@ class Finder {
       const double bps = static_cast<double>(load->second) * 8 / member.drain_s;
       rhythm.activity.push_back({.link = shared.link,
                                  .start_ns = from_ns,
-                                 .end_ns = from_ns + std::min(length_ns, period_ns),
+                                 .end_ns = from_ns + length_ns,
                                  .rate_bps = static_cast<uint64_t>(bps)});
     }
   }

@@ -31,20 +31,23 @@ struct ExchangeFixture : CoreFixture {
         if (reason.find("goes in rounds") != std::string::npos) return true;
     return false;
   }
+  void send_to(uint32_t group, uint32_t peer, uint32_t rank = 0) {
+    for (const uint16_t op : {ORRERY_OP_SEND, ORRERY_OP_RECV})
+      send(nics[rank], {.intents = {{.comm_id = 7,
+                                     .rank = rank,
+                                     .op = op,
+                                     .bytes = kShort,
+                                     .peer = peer,
+                                     .group = group,
+                                     .called_tai_ns = 1,
+                                     .sequence = sequence++}}});
+  }
   // Of a rank, to `count` others in one group.
   void send_group(uint32_t group, uint32_t count, uint32_t rank = 0) {
     for (uint32_t i = 0, peer = 0; i < count; ++peer) {
       if (peer == rank) continue;
       ++i;
-      for (const uint16_t op : {ORRERY_OP_SEND, ORRERY_OP_RECV})
-        send(nics[rank], {.intents = {{.comm_id = 7,
-                                       .rank = rank,
-                                       .op = op,
-                                       .bytes = kShort,
-                                       .peer = peer,
-                                       .group = group,
-                                       .called_tai_ns = 1,
-                                       .sequence = sequence++}}});
+      send_to(group, peer, rank);
     }
   }
 
@@ -105,4 +108,19 @@ TEST_CASE_METHOD(ExchangeFixture, "sends to all others in one group are an all-t
   send_group(6, 3);
   pass(100);
   CHECK(offsets() == std::set<uint64_t>{0});
+}
+
+TEST_CASE_METHOD(ExchangeFixture, "several sends to one other in a group are no all-to-all") {
+  send_group(1, 3);
+  for (uint32_t group = 2; group < 4; ++group)
+    for (int i = 0; i < 3; ++i) send_to(group, 1);
+  pass(100);
+  CHECK_FALSE(goes_in_rounds());
+}
+
+TEST_CASE_METHOD(ExchangeFixture, "an all-to-all may send to each other in pieces") {
+  for (uint32_t group = 1; group < 4; ++group)
+    for (int piece = 0; piece < 2; ++piece) send_group(group, 3);
+  pass(100);
+  CHECK(goes_in_rounds());
 }

@@ -272,3 +272,42 @@ TEST_CASE_METHOD(CoreFixture, "more ranks than can be looked at are an error, no
   REQUIRE_FALSE(found);
   CHECK(found.error().code == ErrorCode::kExhausted);
 }
+
+TEST_CASE_METHOD(TurnsFixture,
+                 "who calls every nanosecond beside rounds of minutes has no more bursts than are placed") {
+  daemon::CommunicatorBook book(fabric);
+  forecast::Forecaster forecaster;
+  const auto repeat = [&](uint64_t comm_id, size_t nic, uint64_t period_ns) {
+    for (uint32_t rank = 0; rank < 2; ++rank)
+      book.on_event(host(nic + 4 * rank),
+                    {.comm_id = comm_id, .rank = rank, .nranks = 2, .process = 1, .address = address(nic + 4 * rank)},
+                    now);
+    const uint64_t begin_ns = 2'000'000'000'000 - 100 * period_ns;
+    for (uint64_t i = 0; i < 100; ++i) {
+      const uint64_t start_ns = begin_ns + i * period_ns;
+      book.on_intent(host(nic),
+                     {.comm_id = comm_id,
+                      .op = ORRERY_OP_ALL_REDUCE,
+                      .bytes = UINT64_MAX,
+                      .called_tai_ns = start_ns,
+                      .sequence = i},
+                     now);
+      forecaster.observe(comm_id, {ORRERY_OP_ALL_REDUCE, UINT64_MAX, 0xffffffff}, start_ns);
+    }
+  };
+  repeat(7, 0, 10'000'000'000);
+  repeat(8, 1, 10'000'000'000);
+  repeat(9, 0, 1);
+  const fabric::Path path{*fabric.find_link("leaf1:p5")};
+  const auto path_of = [&](const daemon::AddressPair&) { return &path; };
+  const auto always = [](const std::string&) { return true; };
+  const auto found = daemon::find_jobs({fabric, book, forecaster, path_of, always});
+  REQUIRE(found);
+  REQUIRE(found->jobs.size() == 2);
+  CHECK(std::max(found->jobs[0].collectives, found->jobs[1].collectives) == UINT32_MAX);
+  for (const daemon::Job& job : found->jobs) {
+    CHECK(job.rhythm.activity.size() <= 4096);
+    CHECK(std::all_of(job.rhythm.activity.begin(), job.rhythm.activity.end(),
+                      [&](const auto& burst) { return burst.end_ns - burst.start_ns <= job.rhythm.period_ns; }));
+  }
+}
