@@ -25,7 +25,7 @@ inline void relax() {
 
 // A real-time thread yields to its like only; a holder that has less priority runs while it sleeps.
 bool yields_to_all() {
-  const long policy = syscall(SYS_sched_getscheduler, 0);
+  const long policy = syscall(SYS_sched_getscheduler, 0) & ~SCHED_RESET_ON_FORK;
   return policy == SCHED_OTHER || policy == SCHED_BATCH || policy == SCHED_IDLE;
 }
 

@@ -50,15 +50,13 @@ class Hosts {
   // `who` needs them, for messages.
   Result<std::vector<uint32_t>> take(uint32_t count, const std::string& who) {
     std::vector<uint32_t> hosts;
-    const auto left = static_cast<size_t>(std::count(taken_.begin(), taken_.end(), false)) - given_;
     for (; hosts.size() < count && next_ < order_.size(); ++next_)
       if (!taken_[order_[next_]]) hosts.push_back(order_[next_]);
-    given_ += hosts.size();
     if (hosts.size() == count) return hosts;
     return refuse(scenario_,
                   fmt::format("{} needs {} hosts, and {} of the fabric's {} are left; take a larger fabric or fewer "
                               "hosts, or put more ranks on each (ranks_per_host)",
-                              who, count, left, order_.size()),
+                              who, count, hosts.size(), order_.size()),
                   ErrorCode::kExhausted);
   }
 
@@ -90,7 +88,7 @@ class Hosts {
   std::vector<bool> taken_;
   std::vector<std::vector<uint32_t>> named_;
   std::vector<uint32_t> order_;
-  size_t next_ = 0, given_ = 0;
+  size_t next_ = 0;
 };
 
 Status take_down(const Scenario& scenario, fabric::Graph& graph, const std::string& name) {
