@@ -16,6 +16,7 @@ struct Request {
     health @6 :Void;
     forecastList @7 :Void;
     flowList @8 :Void;
+    nicForecasts @9 :Void;
   }
 }
 
@@ -31,6 +32,7 @@ struct Response {
     health @7 :Health;
     forecastList @8 :List(ForecastState);
     flowList @9 :FlowList;
+    nicForecasts @10 :NicForecasts;
   }
 }
 
@@ -142,6 +144,33 @@ struct ForecastState {
   confidence @7 :Float64;
   hits @8 :UInt64;
   misses @9 :UInt64;
+}
+
+struct NicForecasts {                # what a simulation predicted, beside what is seen
+  source @0 :Text;                   # what was simulated, in words; "": no prediction is loaded
+  topology @1 :Text;
+  sameFabric @2 :Bool;               # made on the controller's topology, not on one with the same NICs
+  jobs @3 :List(ForecastJob);
+  total @4 :UInt64;                  # NICs that send or are expected to
+  nics @5 :List(NicForecast);        # those farthest from what was predicted, where not all are told
+}
+
+struct ForecastJob {
+  name @0 :Text;
+  periodNs @1 :UInt64;               # of an iteration
+}
+
+struct NicForecast {                 # rates are of payload
+  host @0 :Text;
+  nic @1 :Text;
+  jobs @2 :Text;                     # expected to send by it: "train, eval"
+  bytesPerIteration @3 :UInt64;
+  predictedBps @4 :UInt64;           # over whole iterations
+  predictedPeakBps @5 :UInt64;       # over the fullest second
+  observedBps @6 :UInt64;
+  observedPeakBps @7 :UInt64;
+  verdict @8 :Verdict;
+  enum Verdict { unknown @0; asPredicted @1; slower @2; faster @3; silent @4; notPredicted @5; }
 }
 
 struct HostState {

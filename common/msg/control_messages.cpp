@@ -28,6 +28,8 @@ Result<Request> read_request(wire::Request::Reader in) {
       return Request{Request::Kind::kForecastList};
     case wire::Request::FLOW_LIST:
       return Request{Request::Kind::kFlowList};
+    case wire::Request::NIC_FORECASTS:
+      return Request{Request::Kind::kNicForecasts};
   }
   return corrupt("Request", "is of a kind this version does not know; use the orreryctl of the controller's version");
 }
@@ -52,6 +54,8 @@ void write_request(wire::Request::Builder out, const Request& in) {
       return out.setForecastList();
     case Request::Kind::kFlowList:
       return out.setFlowList();
+    case Request::Kind::kNicForecasts:
+      return out.setNicForecasts();
   }
 }
 
@@ -83,6 +87,8 @@ Result<Response> read_response(wire::Response::Reader in) {
       return as_response(read_list<ForecastState>("forecasts", in.getForecastList(), kMaxItems, read_forecast_state));
     case wire::Response::FLOW_LIST:
       return as_response(read_flow_list(in.getFlowList()));
+    case wire::Response::NIC_FORECASTS:
+      return as_response(read_nic_forecasts(in.getNicForecasts()));
   }
   return corrupt("Response", "is of a kind this version does not know; use the orreryctl of the controller's version");
 }
@@ -100,6 +106,7 @@ struct ResponseWriter {
   void operator()(const PlanList& in) { write_plan_list(out.initPlanList(), in); }
   void operator()(const FlowExplanation& in) { write_explanation(out.initFlowExplain(), in); }
   void operator()(const FlowList& in) { write_flow_list(out.initFlowList(), in); }
+  void operator()(const NicForecasts& in) { write_nic_forecasts(out.initNicForecasts(), in); }
   void operator()(const Health& in) { write_health(out.initHealth(), in); }
   void operator()(const std::vector<LinkState>& in) {
     write_list([this](unsigned n) { return out.initLinkList(n); }, in, write_link_state);

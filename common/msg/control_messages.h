@@ -25,7 +25,8 @@ struct Request {
     kSwitchList,
     kHealth,
     kForecastList,
-    kFlowList
+    kFlowList,
+    kNicForecasts
   };
   Kind kind = Kind::kHealth;
   uint64_t flow_id = 0;  // kFlowExplain
@@ -158,6 +159,36 @@ struct ForecastState {
   friend bool operator==(const ForecastState&, const ForecastState&) = default;
 };
 
+struct ForecastJob {
+  std::string name;
+  uint64_t period_ns = 0;
+  friend bool operator==(const ForecastJob&, const ForecastJob&) = default;
+};
+
+struct NicForecast {
+  enum class Verdict : uint8_t { kUnknown, kAsPredicted, kSlower, kFaster, kSilent, kNotPredicted };
+  std::string host;
+  std::string nic;
+  std::string jobs;
+  uint64_t bytes_per_iteration = 0;
+  uint64_t predicted_bps = 0;
+  uint64_t predicted_peak_bps = 0;
+  uint64_t observed_bps = 0;
+  uint64_t observed_peak_bps = 0;
+  Verdict verdict = Verdict::kUnknown;
+  friend bool operator==(const NicForecast&, const NicForecast&) = default;
+};
+
+struct NicForecasts {
+  std::string source;  // "": no prediction is loaded
+  std::string topology;
+  bool same_fabric = false;
+  std::vector<ForecastJob> jobs;
+  uint64_t total = 0;
+  std::vector<NicForecast> nics;
+  friend bool operator==(const NicForecasts&, const NicForecasts&) = default;
+};
+
 struct HostState {
   std::string host;
   bool connected = false;
@@ -211,9 +242,9 @@ struct RequestError {
   friend bool operator==(const RequestError&, const RequestError&) = default;
 };
 
-using Response =
-    std::variant<RequestError, PlanList, FlowExplanation, std::vector<LinkState>, std::vector<JobState>,
-                 std::vector<HostState>, std::vector<SwitchState>, Health, std::vector<ForecastState>, FlowList>;
+using Response = std::variant<RequestError, PlanList, FlowExplanation, std::vector<LinkState>, std::vector<JobState>,
+                              std::vector<HostState>, std::vector<SwitchState>, Health, std::vector<ForecastState>,
+                              FlowList, NicForecasts>;
 
 Result<std::string> encode(const Request& request);
 Result<std::string> encode(const Response& response);

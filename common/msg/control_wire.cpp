@@ -80,6 +80,34 @@ void write_live_flow(wire::LiveFlow::Builder out, const LiveFlow& in) {
   out.setHeldNs(in.held_ns);
 }
 
+Result<NicForecast> read_nic_forecast(wire::NicForecast::Reader in) {
+  NicForecast out;
+  ORRERY_ASSIGN(out.host, read_name("nics.host", in.getHost()));
+  ORRERY_ASSIGN(out.nic, read_name("nics.nic", in.getNic()));
+  out.jobs = read_text(in.getJobs());
+  out.bytes_per_iteration = in.getBytesPerIteration();
+  out.predicted_bps = in.getPredictedBps();
+  out.predicted_peak_bps = in.getPredictedPeakBps();
+  out.observed_bps = in.getObservedBps();
+  out.observed_peak_bps = in.getObservedPeakBps();
+  if (in.getVerdict() > wire::NicForecast::Verdict::NOT_PREDICTED)
+    return corrupt("nics.verdict", "is unknown to this version");
+  out.verdict = static_cast<NicForecast::Verdict>(in.getVerdict());
+  return out;
+}
+
+void write_nic_forecast(wire::NicForecast::Builder out, const NicForecast& in) {
+  out.setHost(in.host);
+  out.setNic(in.nic);
+  out.setJobs(in.jobs);
+  out.setBytesPerIteration(in.bytes_per_iteration);
+  out.setPredictedBps(in.predicted_bps);
+  out.setPredictedPeakBps(in.predicted_peak_bps);
+  out.setObservedBps(in.observed_bps);
+  out.setObservedPeakBps(in.observed_peak_bps);
+  out.setVerdict(static_cast<wire::NicForecast::Verdict>(in.verdict));
+}
+
 PlanBounds read_bounds(wire::PlanBounds::Reader in) {
   return {in.getMaxDrainNs(), in.getLowerBoundNs(), in.getFluidBoundNs()};
 }
@@ -249,6 +277,33 @@ void write_forecast_state(wire::ForecastState::Builder out, const ForecastState&
   out.setConfidence(in.confidence);
   out.setHits(in.hits);
   out.setMisses(in.misses);
+}
+
+Result<NicForecasts> read_nic_forecasts(wire::NicForecasts::Reader in) {
+  NicForecasts out;
+  out.source = read_text(in.getSource());
+  out.topology = read_text(in.getTopology());
+  out.same_fabric = in.getSameFabric();
+  ORRERY_ASSIGN(out.jobs, read_list<ForecastJob>("jobs", in.getJobs(), kMaxItems, [](auto job) -> Result<ForecastJob> {
+                  return ForecastJob{read_text(job.getName()), job.getPeriodNs()};
+                }));
+  out.total = in.getTotal();
+  ORRERY_ASSIGN(out.nics, read_list<NicForecast>("nics", in.getNics(), kMaxItems, read_nic_forecast));
+  return out;
+}
+
+void write_nic_forecasts(wire::NicForecasts::Builder out, const NicForecasts& in) {
+  out.setSource(in.source);
+  out.setTopology(in.topology);
+  out.setSameFabric(in.same_fabric);
+  auto jobs = out.initJobs(in.jobs.size());
+  for (size_t i = 0; i < in.jobs.size(); ++i) {
+    jobs[i].setName(in.jobs[i].name);
+    jobs[i].setPeriodNs(in.jobs[i].period_ns);
+  }
+  out.setTotal(in.total);
+  auto nics = out.initNics(in.nics.size());
+  for (size_t i = 0; i < in.nics.size(); ++i) write_nic_forecast(nics[i], in.nics[i]);
 }
 
 Result<HostState> read_host_state(wire::HostState::Reader in) {

@@ -55,6 +55,8 @@ msg::Response Answers::answer(const msg::Request& request) {
       return forecasts();
     case msg::Request::Kind::kFlowList:
       return flow_list();
+    case msg::Request::Kind::kNicForecasts:
+      return core_.expectations_.list();
   }
   return msg::RequestError{"unknown question; use the orreryctl of the controller's version"};
 }
@@ -182,7 +184,13 @@ void Answers::add_doubts(size_t index, std::vector<std::string>& reasons) {
       reasons.push_back(
           fmt::format("queue pair {} on {} cannot change its path while it runs; a new path is for its next connection",
                       flow->queue_pair->qpn, flow->queue_pair->device));
-  const Communicator* communicator = core_.communicators_.find(core_.in_force_.demands.snapshot.flows[index].comm_id);
+  const planner::FlowDemand& demand = core_.in_force_.demands.snapshot.flows[index];
+  const Communicator* communicator = core_.communicators_.find(demand.comm_id);
+  if (communicator != nullptr && communicator->assumed)
+    reasons.push_back(fmt::format("its communicator has not sent yet: how much it will is {}",
+                                  core_.expectations_.bytes_per_iteration(demand.src) != 0
+                                      ? "what a simulation predicted for the NIC"
+                                      : "assumed, the same for every pair of a ring"));
   if (communicator != nullptr && communicator->device_traffic) reasons.push_back(kDeviceTrafficReason);
 }
 

@@ -1,6 +1,7 @@
 #include "controller/daemon/communicators.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "common/abi/event_abi.h"
 #include "controller/forecast/traffic_model.h"
@@ -159,11 +160,20 @@ void CommunicatorBook::complete(Communicator& communicator) {
     for (const forecast::Operation& operation : communicator.learned) add_flows(communicator, operation, 0, nullptr);
     return;
   }
+  assume_ring(communicator);
+}
+
+void CommunicatorBook::assume_ring(Communicator& communicator) {
+  std::unordered_map<IpAddress, uint32_t> receivers;  // by sender
   for (uint32_t rank = 0; rank < communicator.nranks; ++rank) {
     const AddressPair pair = {communicator.ranks[rank].address,
                               communicator.ranks[(rank + 1) % communicator.nranks].address};
     const bool same_host = communicator.ranks[rank].host == communicator.ranks[(rank + 1) % communicator.nranks].host;
-    if (!same_host) communicator.pairs[pair] = kAssumedBytes;
+    if (!same_host && communicator.pairs.emplace(pair, kAssumedBytes).second) ++receivers[pair.first];
+  }
+  for (auto& [pair, bytes] : communicator.pairs) {
+    const uint64_t expected = senders_seen_.contains(pair.first) ? 0 : expected_bytes_(pair.first);
+    if (expected != 0) bytes = std::max<uint64_t>(1, expected / receivers[pair.first]);
   }
 }
 
@@ -232,7 +242,10 @@ Change CommunicatorBook::add_flows(Communicator& communicator, const forecast::O
   }
   Change change = Change::kNone;
   for (const auto& [pair, bytes] : sent) {
-    if (pairs != nullptr) pairs->push_back(pair);
+    if (pairs != nullptr) {
+      pairs->push_back(pair);
+      senders_seen_.insert(pair.first);
+    }
     const auto known = communicator.pairs.find(pair);
     if (known == communicator.pairs.end()) {
       if (communicator.pairs.size() >= kMaxPairs) continue;

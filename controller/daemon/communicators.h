@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -85,6 +87,10 @@ class CommunicatorBook {
   // Ids of communicators that ended, lost a host or were silent too long; they are gone from the book.
   std::vector<uint64_t> expire(uint64_t now_ns, const std::vector<std::string>& lost_hosts);
 
+  // What a simulation expects the NIC of an address to send in an iteration, 0: nothing is expected. In place of an
+  // equal guess for all, until something is seen of that NIC.
+  void expect(std::function<uint64_t(const IpAddress&)> bytes) { expected_bytes_ = std::move(bytes); }
+
   void restore(const state::SavedState& saved, uint64_t now_ns);
   void save(state::SavedState& out) const;
 
@@ -98,6 +104,7 @@ class CommunicatorBook {
   Change announce(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns);
   Change leave(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns);
   void complete(Communicator& communicator);
+  void assume_ring(Communicator& communicator);
   Change learn(Communicator& communicator, const msg::Intent& intent, std::vector<AddressPair>& pairs);
   Change add_flows(Communicator& communicator, const forecast::Operation& operation, uint32_t caller,
                    std::vector<AddressPair>* pairs);
@@ -106,6 +113,8 @@ class CommunicatorBook {
   const fabric::Graph& fabric_;
   std::map<uint64_t, Communicator> communicators_;
   std::map<uint64_t, std::vector<forecast::Operation>> signatures_;  // by hosts_hash
+  std::function<uint64_t(const IpAddress&)> expected_bytes_ = [](const IpAddress&) { return uint64_t{0}; };
+  std::unordered_set<IpAddress> senders_seen_;   // in operations
   std::map<std::string, size_t> count_by_host_;  // communicators by the host that announced them first
   size_t rank_count_ = 0;
   uint64_t version_ = 0;

@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "common/base/clock.h"
+#include "controller/daemon/waveforms_file.h"
 #include "controller/drivers/dry_run_driver.h"
 #include "controller/drivers/ebpf/ebpf_driver.h"
 #include "controller/drivers/entropy_driver.h"
@@ -42,6 +43,7 @@ Result<UniqueFd> block_signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   UniqueFd fd(signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
   if (!fd) return system_error("signalfd", errno);
@@ -77,14 +79,33 @@ Status Controller::build(const ControllerSettings& settings, telemetry::Metrics&
   const auto problems = [this](uint64_t now_ns) {
     std::vector<std::string> sentences = api_->complaints(now_ns);
     if (const std::string problem = store_->problem(); !problem.empty()) sentences.push_back(problem);
+    if (!waveforms_problem_.empty()) sentences.push_back(waveforms_problem_);
     return sentences;
   };
   CoreParts parts{fabric_, *driver_,       api_->agents(),
                   metrics, store_->term(), [this](state::SavedState saved) { store_->save(std::move(saved)); },
                   problems};
   core_ = std::make_unique<Core>(std::move(parts), core_options(settings), monotonic_now_ns());
+  waveforms_file_ = settings.waveforms_file;
+  read_waveforms();
   core_->restore(store_->loaded(), monotonic_now_ns());
   return {};
+}
+
+void Controller::read_waveforms() {
+  waveforms_problem_.clear();
+  if (waveforms_file_.empty()) return;
+  auto prediction = load_waveforms(waveforms_file_, fabric_);
+  if (!prediction) {
+    waveforms_problem_ = prediction.error().message;
+    spdlog::error("{}; planning goes on without it", waveforms_problem_);
+    return;
+  }
+  spdlog::info("prediction of {} jobs: {}", prediction->jobs().size(), prediction->source());
+  if (!prediction->same_fabric())
+    spdlog::warn("the prediction in {} was made on another topology with the same NICs, {}; simulate again",
+                 waveforms_file_, prediction->topology());
+  core_->expect(*std::move(prediction));
 }
 
 Result<std::unique_ptr<drivers::Driver>> Controller::make_driver(const ControllerSettings& settings) {
@@ -109,7 +130,10 @@ Status Controller::run() {
   while (true) {
     core_->step(monotonic_now_ns());
     signalfd_siginfo signal{};
-    if (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) break;
+    if (::read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+      if (signal.ssi_signo != SIGHUP) break;
+      read_waveforms();
+    }
     const uint64_t now_ns = monotonic_now_ns();
     if (now_ns >= alive_ns + kWatchdogNs) {
       sd_notify(0, "WATCHDOG=1");

@@ -21,12 +21,16 @@ class Controller {
   static Result<std::unique_ptr<Controller>> create(const ControllerSettings& settings, telemetry::Metrics& metrics);
   ~Controller();
 
-  // Until SIGTERM or SIGINT, which must be blocked in every thread. The plan is withdrawn at the end.
+  // Until SIGTERM or SIGINT, which must be blocked in every thread, as SIGHUP, at which files of predictions are read
+  // again. The plan is withdrawn at the end.
   Status run();
 
  private:
   Controller(fabric::Graph fabric, std::unique_ptr<state::Store> store);
   Status build(const ControllerSettings& settings, telemetry::Metrics& metrics);
+  // Takes the prediction of forecast.waveforms_file. Without it, or with a bad one, everything else goes on: what is
+  // wrong is logged and told by health, and a prediction read before stays.
+  void read_waveforms();
   Result<std::unique_ptr<drivers::Driver>> make_driver(const ControllerSettings& settings);
 
   // In the order of dependence: each uses those before it.
@@ -37,6 +41,8 @@ class Controller {
   std::unique_ptr<drivers::Driver> driver_;
   std::unique_ptr<Core> core_;
   UniqueFd signals_;
+  std::string waveforms_file_;
+  std::string waveforms_problem_;
 };
 
 }  // namespace orrery::daemon

@@ -43,6 +43,7 @@ Core::Core(CoreParts parts, CoreOptions options, uint64_t now_ns)
       communicators_(parts.fabric),
       flows_(parts.fabric),
       links_(parts.fabric),
+      expectations_(parts.fabric, parts.metrics),
       rollout_(parts.fabric, parts.driver, parts.agents, parts.metrics, options_.rollout, parts.term),
       windows_received_(parts.metrics.counter("orrery_daemon_windows_received_total", "Intent windows taken in")),
       windows_lost_(
@@ -64,6 +65,7 @@ Core::Core(CoreParts parts, CoreOptions options, uint64_t now_ns)
       planned_flows_(parts.metrics.gauge("orrery_planner_planned_flows", "Flows in the plan")) {
   for (const fabric::Node& node : fabric_.nodes())
     if (node.kind == fabric::NodeKind::kSwitch) switches_[node.name] = {};
+  communicators_.expect([this](const IpAddress& address) { return expectations_.bytes_per_iteration(address); });
   in_force_.plan = std::make_shared<planner::Plan>();
   in_force_.flows_on_link.resize(fabric_.links().size());
 }
@@ -219,6 +221,7 @@ void Core::step(uint64_t now_ns) {
   if (now_ns >= plan_due_ns_) plan(now_ns);
   if (options_.turns && now_ns >= turns_.due_ns()) look_at_turns(now_ns);
   settle(now_ns);
+  expectations_.sample(flows_.sent_bytes(), now_ns);
   if (communicators_.version() != saved_version_ && now_ns >= saved_ns_ + kSavePeriodNs) save(now_ns);
 }
 

@@ -15,6 +15,7 @@
 #include "controller/api/receiver.h"
 #include "controller/daemon/communicators.h"
 #include "controller/daemon/demands.h"
+#include "controller/daemon/expectations.h"
 #include "controller/daemon/flows.h"
 #include "controller/daemon/hosts.h"
 #include "controller/daemon/links.h"
@@ -63,7 +64,11 @@ class Core : public api::Receiver {
  public:
   Core(CoreParts parts, CoreOptions options, uint64_t now_ns);
 
-  // Brings back what the last run saved; call before anything else. The plan goes out at once, under this run's term.
+  // What a simulation predicted; at any time, best before restore().
+  void expect(forecast::NicPrediction prediction) { expectations_.take(std::move(prediction)); }
+
+  // Brings back what the last run saved; call before anything but expect(). The plan goes out at once, under this run's
+  // term.
   void restore(const state::SavedState& saved, uint64_t now_ns);
 
   void on_window(const msg::IntentWindow& window, uint64_t now_ns) override;
@@ -130,6 +135,7 @@ class Core : public api::Receiver {
   CommunicatorBook communicators_;
   FlowBook flows_;
   LinkBook links_;
+  Expectations expectations_;
   std::map<std::string, SwitchRecord, std::less<>> switches_;
   forecast::Forecaster forecaster_;
   planner::PlanCache cache_;

@@ -41,7 +41,7 @@ bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report,
   flow.doubtful_until_ns = 0;
   flow.comm_id = report.comm_id;
   if (report.flow_id != 0) flow.plan_flow_id = report.flow_id;
-  flow.tx_bytes = report.tx_bytes;
+  count(*src, flow, report.tx_bytes);
   flow.held_ns = report.held_ns;
   flow.queue_pair = report.queue_pair;
   const bool weight_changed = weigh(flow, now_ns);
@@ -52,6 +52,12 @@ bool FlowBook::on_report(const std::string& host, const msg::FlowReport& report,
 void FlowBook::forget_restored(const FlowKey& key) {
   const auto restored = key.qpn != 0 ? flows_.find({key.tuple, 0}) : flows_.end();
   if (restored != flows_.end() && restored->second.doubtful_until_ns != 0) erase(restored);
+}
+
+void FlowBook::count(const fabric::Nic& src, LiveFlow& flow, uint64_t tx_bytes) {
+  if (flow.counted) sent_bytes_[&src - fabric_.nics().data()] += tx_bytes - flow.tx_bytes;
+  flow.tx_bytes = tx_bytes;
+  flow.counted = true;
 }
 
 bool FlowBook::weigh(LiveFlow& flow, uint64_t now_ns) {

@@ -29,6 +29,7 @@ struct LiveFlow {
   uint64_t plan_flow_id = 0;  // of the plan that chose its source port
   std::string host;
   uint64_t tx_bytes = 0;
+  bool counted = false;  // tx_bytes so far are in sent_bytes(), or were sent before anybody looked
   uint64_t held_ns = 0;
   uint64_t weight_bytes = 0;  // what it sends in kWeightPeriodNs, rounded up to a power of two
   uint64_t period_start_ns = 0;
@@ -50,7 +51,7 @@ class FlowBook {
       64 * 1024;  // of a communicator's flow that counts: less is bootstrap and control
   static constexpr uint64_t kPlainRealBytes = 1 << 20;  // the same where no communicator is known
 
-  explicit FlowBook(const fabric::Graph& fabric) : fabric_(fabric) {}
+  explicit FlowBook(const fabric::Graph& fabric) : fabric_(fabric), sent_bytes_(fabric.nics().size()) {}
 
   // Whether the plan should be looked at again: a plain flow became real, changed its weight much, or went.
   bool on_report(const std::string& host, const msg::FlowReport& report, uint64_t now_ns);
@@ -69,17 +70,22 @@ class FlowBook {
   std::vector<LiveFlow*> of_tuple(const FiveTuple& tuple);
   std::map<FlowKey, LiveFlow>& all() { return flows_; }
   const std::map<FlowKey, LiveFlow>& all() const { return flows_; }
+  // Bytes that flows of each NIC were seen to send, by the index in Graph::nics(); what a flow had sent before its
+  // first report is left out.
+  const std::vector<uint64_t>& sent_bytes() const { return sent_bytes_; }
   static bool is_plain(const LiveFlow& flow) { return flow.comm_id == 0 && flow.weight_bytes != 0; }
   uint64_t refused() const { return refused_; }
 
  private:
   void forget_restored(const FlowKey& key);
+  void count(const fabric::Nic& src, LiveFlow& flow, uint64_t tx_bytes);
   bool weigh(LiveFlow& flow, uint64_t now_ns);
   bool erase(std::map<FlowKey, LiveFlow>::iterator flow);
 
   const fabric::Graph& fabric_;
   std::map<FlowKey, LiveFlow> flows_;  // ordered by source and destination address first
   std::map<std::string, size_t> count_by_host_;
+  std::vector<uint64_t> sent_bytes_;
   size_t doubtful_ = 0;  // at least as many as there are; exact after expire()
   uint64_t refused_ = 0;
 };

@@ -74,6 +74,9 @@ void add_planning(config::Table& table, ControllerSettings& s) {
 
 void add_daemon(config::Table& table, ControllerSettings& s) {
   table
+      .key("forecast.waveforms_file", s.waveforms_file, "",
+           {.help = "what NICs are expected to send, as orrery-sim run --waveforms writes it; read at the start and on "
+                    "SIGHUP; empty: none"})
       .key("state.file", s.state_file, "/var/lib/orrery/controller.db",
            {.help = "SQLite file that keeps plans and what was learned across restarts; empty: none"})
       .key("metrics.listen_address", s.metrics_address, "127.0.0.1:9464",

@@ -29,6 +29,7 @@ struct ControllerSettings {
   uint32_t move_penalty_percent = 1;
   uint16_t src_port_first = 32768;
   uint16_t src_port_last = 60999;
+  std::string waveforms_file;
   std::string state_file;
   std::string metrics_address;
   msg::SecuritySettings security;

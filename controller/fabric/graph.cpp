@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "common/abi/ecmp_hash_abi.h"
+#include "common/base/digest.h"
 #include "controller/fabric/topology.h"
 
 namespace orrery::fabric {
@@ -75,10 +76,23 @@ LinkId live_member(uint32_t hash, std::span<const LinkId> group, std::span<const
 
 Graph Graph::build(const Topology& topology) {
   Graph graph;
+  graph.name_ = topology.name;
   graph.add_nodes(topology);
   graph.add_links(topology);
   graph.build_groups();
   return graph;
+}
+
+uint64_t Graph::fingerprint() const {
+  Digest digest;
+  for (const Node& node : nodes_) digest.add(node.name);
+  for (const Link& link : links_) {
+    digest.add(uint64_t{link.from} << 32 | link.to);
+    digest.add(link.port);
+    digest.add(link.rate_bps);
+  }
+  for (const Nic& nic : nics_) digest.add(nic.address.to_string());
+  return digest.value();
 }
 
 void Graph::add_nodes(const Topology& topology) {

@@ -64,6 +64,9 @@ class Graph {
   // Precondition: `topology` passed validate().
   static Graph build(const Topology& topology);
 
+  const std::string& name() const { return name_; }  // of the topology file
+  // Of names, cables, rates and addresses, not of link state: the same number, the same fabric.
+  uint64_t fingerprint() const;
   std::span<const Node> nodes() const { return nodes_; }
   std::span<const Link> links() const { return links_; }
   std::span<const Nic> nics() const { return nics_; }
@@ -102,6 +105,7 @@ class Graph {
   void add_links(const Topology& topology);
   void build_groups();
 
+  std::string name_;
   std::vector<Node> nodes_;
   std::vector<Link> links_;
   std::vector<Nic> nics_;

@@ -54,6 +54,9 @@ TEST_CASE("every message survives encoding and decoding with all its fields") {
   check_round_trips(sample_agent_messages_0_2(), msg::decode_agent_message);
   check_round_trips(sample_requests_0_2(), msg::decode_request);
   check_round_trips(sample_responses_0_2(), msg::decode_response);
+  check_round_trips(sample_requests_0_3(), msg::decode_request);
+  check_round_trips(sample_responses_0_3(), msg::decode_response);
+  check_round_trips(sample_waveforms_0_3(), msg::decode_waveforms);
 }
 
 TEST_CASE("the golden messages of release 0.1.0 still say what they said") {
@@ -73,6 +76,12 @@ TEST_CASE("the golden messages of release 0.2.0 still say what they said") {
   check_golden("response", sample_responses_0_2(), msg::decode_response, "0.2.0");
 }
 
+TEST_CASE("the golden messages of release 0.3.0 still say what they said") {
+  check_golden("request", sample_requests_0_3(), msg::decode_request, "0.3.0");
+  check_golden("response", sample_responses_0_3(), msg::decode_response, "0.3.0");
+  check_golden("waveforms", sample_waveforms_0_3(), msg::decode_waveforms, "0.3.0");
+}
+
 TEST_CASE("there is a golden file for every kind of message and no other file") {
   const auto check_folder = [](const std::string& release, const std::vector<EncodedSample>& samples) {
     std::vector<std::string> expected, found;
@@ -83,6 +92,7 @@ TEST_CASE("there is a golden file for every kind of message and no other file") 
   };
   check_folder("0.1.0", encoded_samples());
   check_folder("0.2.0", encoded_samples_0_2());
+  check_folder("0.3.0", encoded_samples_0_3());
 }
 
 TEST_CASE("the defaults of a message are what a receiver assumes of fields an older sender left out") {

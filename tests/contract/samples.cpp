@@ -330,4 +330,49 @@ std::vector<EncodedSample> encoded_samples_0_2() {
   return out;
 }
 
+std::vector<msg::Request> sample_requests_0_3() {
+  return {{msg::Request::Kind::kNicForecasts}};
+}
+
+std::vector<msg::Response> sample_responses_0_3() {
+  const msg::PlanBounds bounds{3, 2, 1};
+  const msg::NicForecast nic{.host = "h1",
+                             .nic = "eth0",
+                             .jobs = "train, eval",
+                             .bytes_per_iteration = 1,
+                             .predicted_bps = 2,
+                             .predicted_peak_bps = 3,
+                             .observed_bps = 4,
+                             .observed_peak_bps = 5,
+                             .verdict = msg::NicForecast::Verdict::kNotPredicted};
+  return {msg::PlanList{.term = 1, .revision = 2, .bounds = bounds},
+          msg::FlowExplanation{.flow = sample_planned_flow(), .bounds = bounds},
+          msg::NicForecasts{.source = "orrery, fluid engine, seed 1: a ring",
+                            .topology = "leaf-spine-4x4x16",
+                            .same_fabric = true,
+                            .jobs = {{"train", 6}, {"eval", 7}},
+                            .total = 8,
+                            .nics = {nic}}};
+}
+
+std::vector<msg::Waveforms> sample_waveforms_0_3() {
+  return {{.topology = "leaf-spine-4x4x16",
+           .fingerprint = 0xfedcba9876543210,
+           .scheme = "orrery",
+           .engine = "fluid",
+           .seed = 7,
+           .title = "scenario.yaml: 1 seed",
+           .bin_ns = 4096,
+           .jobs = {{"train", 3, 12'500'000}, {"eval", 1, 1}},
+           .nics = {{"h1", "eth0", {0, 51'200, 400}, {{0, 50'000}, {1, 100}}}, {"h2", "eth1", {}, {}}}}};
+}
+
+std::vector<EncodedSample> encoded_samples_0_3() {
+  std::vector<EncodedSample> out;
+  encode_all(out, "request", sample_requests_0_3());
+  encode_all(out, "response", sample_responses_0_3());
+  encode_all(out, "waveforms", sample_waveforms_0_3());
+  return out;
+}
+
 }  // namespace orrery::test

@@ -9,6 +9,7 @@
 #include "common/msg/intent_messages.h"
 #include "common/msg/plan_messages.h"
 #include "common/msg/switch_messages.h"
+#include "common/msg/waveform_messages.h"
 
 namespace orrery::test {
 
@@ -33,5 +34,11 @@ std::vector<msg::AgentMessage> sample_agent_messages_0_2();
 std::vector<msg::Request> sample_requests_0_2();
 std::vector<msg::Response> sample_responses_0_2();
 std::vector<EncodedSample> encoded_samples_0_2();
+
+// What release 0.3.0 adds: bounds of plans, and what simulations predict of NICs.
+std::vector<msg::Request> sample_requests_0_3();
+std::vector<msg::Response> sample_responses_0_3();
+std::vector<msg::Waveforms> sample_waveforms_0_3();
+std::vector<EncodedSample> encoded_samples_0_3();
 
 }  // namespace orrery::test

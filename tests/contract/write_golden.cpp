@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
-  for (const orrery::test::EncodedSample& sample : orrery::test::encoded_samples_0_2()) {
+  for (const orrery::test::EncodedSample& sample : orrery::test::encoded_samples_0_3()) {
     if (std::filesystem::exists(folder / sample.file)) {
       fmt::print(stderr, "{} exists: golden messages are never rewritten\n", (folder / sample.file).string());
       return 1;

@@ -48,6 +48,7 @@ class ControllerProcess {
     return ready_;
   }
   bool ready() const { return ready_; }
+  void signal(int number) const { ::kill(pid_, number); }
   // Exit status as waitpid() gives it.
   int end(int signal) {
     if (pid_ <= 0) return 0;

@@ -62,8 +62,9 @@ void feed(const std::string& bytes, Decode&& decode, int& accepted) {
 TEST_CASE("no decoder crashes on mutated messages, and what it accepts is consistent") {
   std::mt19937 random(20261129);
   int accepted = 0;
-  std::vector<test::EncodedSample> samples = test::encoded_samples(), newer = test::encoded_samples_0_2();
-  samples.insert(samples.end(), newer.begin(), newer.end());
+  std::vector<test::EncodedSample> samples = test::encoded_samples();
+  for (const auto& newer : {test::encoded_samples_0_2(), test::encoded_samples_0_3()})
+    samples.insert(samples.end(), newer.begin(), newer.end());
   for (const test::EncodedSample& sample : samples)
     for (int i = 0; i < kMutationsPerSample; ++i) {
       const std::string bytes = mutated(sample.bytes, random);
@@ -74,6 +75,7 @@ TEST_CASE("no decoder crashes on mutated messages, and what it accepts is consis
       feed(bytes, msg::decode_switch_command, accepted);
       feed(bytes, msg::decode_request, accepted);
       feed(bytes, msg::decode_response, accepted);
+      feed(bytes, msg::decode_waveforms, accepted);
     }
   CHECK(accepted > 1000);
 }

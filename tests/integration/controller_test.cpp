@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "common/abi/ecmp_hash_abi.h"
 #include "common/abi/event_abi.h"
+#include "common/msg/waveform_messages.h"
 #include "controller/fabric/graph.h"
 #include "tests/fakes/controller_process.h"
 #include "tests/fakes/fake_wire_agent.h"
@@ -317,4 +319,55 @@ TEST_CASE("hosts that speak RoCE get an entry for queue pairs that leads the pla
   report(msg::FlowReport::Kind::kGone, elsewhere, 0);
   report(msg::FlowReport::Kind::kBorn, planned, 1);
   CHECK(on_path(msg::PlannedFlow::OnPath::kYes));
+}
+
+TEST_CASE("a prediction stands beside live traffic; a damaged one is told, and neither training nor the old one mind") {
+  test::ScratchDirectory scratch;
+  const std::string file = scratch.file("waves.bin");
+  const auto write = [&](const std::string& bytes) { std::ofstream(file, std::ios::binary) << bytes; };
+  const fabric::Graph fabric = fabric::Graph::build(*fabric::generate_leaf_spine({}));
+  msg::Waveforms waves{.topology = fabric.name(), .fingerprint = fabric.fingerprint(), .title = "a ring", .bin_ns = 1};
+  waves.jobs = {{"train", 2, 500'000'000}};
+  for (const fabric::Nic& nic : fabric.nics())
+    waves.nics.push_back({fabric.node(nic.host).name, nic.name, {1}, {{0, 1'000'000}}});
+  const std::string good = *msg::encode(waves);
+  write(good);
+  Cluster cluster({"--forecast.waveforms_file", file});
+  const auto forecasts = [&] {
+    return std::get<msg::NicForecasts>(*cluster.controller.ask(cluster.context, {msg::Request::Kind::kNicForecasts}));
+  };
+  REQUIRE(forecasts().nics.size() == kHosts);
+  CHECK(forecasts().same_fabric);
+  cluster.announce_all(7);
+  REQUIRE(cluster.until([&] { return cluster.all_have_flows(1); }));
+  CHECK(cluster.plan_list().flows.front().bytes_per_round == 1'000'000);
+
+  const FiveTuple tuple = cluster.connect(cluster.agents[0]->plans.back().flows.front(), 5000);
+  uint64_t sent = 0, next_ns = 0;
+  REQUIRE(cluster.until([&] {  // 16 Mbit/s
+    if (monotonic_now_ns() < next_ns) return false;
+    next_ns = monotonic_now_ns() + 100'000'000;
+    cluster.agents[0]->publish(
+        {.flows = {
+             {.kind = msg::FlowReport::Kind::kProgress, .tuple = tuple, .comm_id = 7, .tx_bytes = sent += 200'000}}});
+    return forecasts().nics.front().observed_bps > 0;
+  }));
+  CHECK(forecasts().nics.front().predicted_bps == 16'000'000);
+
+  const auto has_problem = [&] {
+    const auto problems = cluster.controller.health(cluster.context).problems;
+    return std::any_of(problems.begin(), problems.end(), [&](const std::string& text) {
+      return text.find(file + ": damaged, cut off or no waveforms file") != std::string::npos;
+    });
+  };
+  CHECK_FALSE(has_problem());
+  write(good.substr(0, good.size() / 2));
+  cluster.controller.signal(SIGHUP);
+  REQUIRE(cluster.until(has_problem));
+  CHECK(forecasts().nics.size() == kHosts);
+  cluster.announce_all(8, true);
+  CHECK(cluster.until([&] { return cluster.all_have_flows(2); }));
+  write(good);
+  cluster.controller.signal(SIGHUP);
+  CHECK(cluster.until([&] { return !has_problem(); }));
 }

@@ -14,7 +14,7 @@ LISTS = {"plan list": "flows", "link list": "links", "job list": "jobs", "host l
 
 
 class Controller:
-    def __init__(self, folder):
+    def __init__(self, folder, more=()):
         self.endpoint = f"ipc://{folder}/control.sock"
         settings = {"controller.topology_file": TOPOLOGY, "controller.driver": "dry-run", "state.file": "", "metrics.listen_address": "",
                     "controller.control_endpoint": self.endpoint}
@@ -23,6 +23,7 @@ class Controller:
         command = [os.path.join(BIN, "orrery-controller")]
         for key, value in settings.items():
             command += [f"--{key}", value]
+        command += more
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()
         if not line.startswith("READY"):
@@ -89,8 +90,50 @@ class CtlTest(unittest.TestCase):
         self.assertIn("check that the controller runs", answer.stderr)
 
 
+class PredictionTest(unittest.TestCase):
+    """What orrery-sim wrote, read by a controller, beside what orreryctl shows."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="orrery-ctl-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.waves = os.path.join(self.folder, "waves.bin")
+        command = [os.path.join(BIN, "orrery-sim"), "run", "--topology", TOPOLOGY, "--bytes", "1M", "--rounds", "3", "--engine", "fluid", "--scheme", "ecmp,orrery",
+                   "--waveforms", self.waves]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+    def test_forecasts_show_every_nic_with_what_was_predicted(self):
+        controller = Controller(self.folder, ["--forecast.waveforms_file", self.waves])
+        self.addCleanup(controller.stop)
+        endpoint = controller.endpoint
+        answer = json.loads(ctl(endpoint, "forecast", "list", "--json").stdout)
+        self.assertEqual([nic["host"] for nic in answer["nics"]], ["h1", "h2", "h3", "h4"])
+        self.assertTrue(answer["prediction"]["same_fabric"])
+        period = answer["prediction"]["jobs"][0]["period_ns"]
+        for nic in answer["nics"]:  # 2 * 3/4 of 1 MB in each iteration
+            self.assertEqual(nic["bytes_per_iteration"], 1_500_000)
+            self.assertAlmostEqual(nic["predicted_bps"], 1_500_000 * 8e9 / period, delta=2)
+            self.assertEqual(nic["observed_bps"], 0)
+        text = ctl(endpoint, "forecast", "list").stdout
+        self.assertIn("Predicted on leaf-spine-2x2x4 by orrery, fluid engine", text)
+        self.assertIn("h4:eth0", text)
+
+    def test_a_controller_starts_without_what_it_cannot_read_and_says_what_to_do(self):
+        for spoil in (lambda file: os.truncate(file, 64), os.remove):
+            spoil(self.waves)
+            controller = Controller(self.folder, ["--forecast.waveforms_file", self.waves])
+            try:
+                health = ctl(controller.endpoint, "health").stdout
+                forecasts = json.loads(ctl(controller.endpoint, "forecast", "list", "--json").stdout)
+            finally:
+                controller.stop()
+            self.assertIn(f"forecast.waveforms_file: {self.waves}: ", health)
+            self.assertIn("write it again with orrery-sim run --waveforms", health)
+            self.assertIsNone(forecasts["prediction"])
+
+
 if __name__ == "__main__":
-    for program in ("orreryctl", "orrery-controller"):
+    for program in ("orreryctl", "orrery-controller", "orrery-sim"):
         if not os.path.exists(os.path.join(BIN, program)):
             print(f"{program} is not built in {BIN}")
             sys.exit(77)

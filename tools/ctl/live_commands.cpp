@@ -38,6 +38,25 @@ int show_health(Session& session, bool json) {
   return health->problems.empty() ? kOk : kFailed;
 }
 
+// What communicators will do next, and what a simulation said that NICs would.
+int list_forecasts(Session& session, bool json) {
+  auto client = Client::create(session.global);
+  if (!client) return report(session.console, client.error());
+  const auto forecasts = client->query<std::vector<msg::ForecastState>>(Kind::kForecastList);
+  if (!forecasts) return report(session.console, forecasts.error());
+  const auto nics = client->query<msg::NicForecasts>(Kind::kNicForecasts);
+  if (!nics) return report(session.console, nics.error());
+  const Style style{session.console.colour, tai_now_ns()};
+  if (!json) {
+    session.console.out << text_of(*forecasts, style) << "\n" << text_of(*nics, style);
+    return kOk;
+  }
+  Json both = json_of(*forecasts);
+  both.update(json_of(*nics));
+  session.console.out << json_text(both);
+  return kOk;
+}
+
 // Decimal or 0x..., as id_text() prints them.
 std::optional<uint64_t> parse_id(std::string_view text) {
   const bool hex = text.starts_with("0x") || text.starts_with("0X");
@@ -108,9 +127,16 @@ void add_live_commands(Session& session, CLI::App& plan) {
                                                   "List the hosts with agent, plan, losses and clock");
   add_noun_with_list<std::vector<msg::SwitchState>>(session, "switch", "Switches and their agents", Kind::kSwitchList,
                                                     "List the switches with rules and ports");
-  add_noun_with_list<std::vector<msg::ForecastState>>(
-      session, "forecast", "What comes next", Kind::kForecastList,
-      "List the next operation of every communicator, and how often forecasts held");
+  CLI::App* forecast = session.app.add_subcommand("forecast", "What comes next");
+  forecast->require_subcommand(1);
+  CLI::App* list = forecast->add_subcommand(
+      "list",
+      "List the next operation of every communicator and how often forecasts held; and what each NIC sends beside what "
+      "a simulation predicted");
+  auto list_json = add_json_flag(*list);
+  list->callback([&session, list_json] {
+    session.action = [&session, list_json] { return list_forecasts(session, *list_json); };
+  });
   CLI::App* health =
       session.app.add_subcommand("health", "Say whether all is well; exits with 1 when something is not");
   auto json = add_json_flag(*health);

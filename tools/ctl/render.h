@@ -34,6 +34,7 @@ std::string text_of(const std::vector<msg::JobState>& jobs, const Style& style);
 std::string text_of(const std::vector<msg::HostState>& hosts, const Style& style);
 std::string text_of(const std::vector<msg::SwitchState>& switches, const Style& style);
 std::string text_of(const std::vector<msg::ForecastState>& forecasts, const Style& style);
+std::string text_of(const msg::NicForecasts& nics, const Style& style);
 std::string text_of(const msg::Health& health, const Style& style);
 
 // Field names and units are those of schemas/control.capnp, in snake_case.
@@ -47,6 +48,8 @@ Json json_of(const std::vector<msg::JobState>& jobs);
 Json json_of(const std::vector<msg::HostState>& hosts);
 Json json_of(const std::vector<msg::SwitchState>& switches);
 Json json_of(const std::vector<msg::ForecastState>& forecasts);
+// "prediction", which is null where none is loaded, and "nics".
+Json json_of(const msg::NicForecasts& nics);
 Json json_of(const msg::Health& health);
 
 // Adds max_drain_ns, lower_bound_ns, fluid_bound_ns and gap_percent, which is null where no bound is known.

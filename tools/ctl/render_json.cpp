@@ -28,6 +28,24 @@ const char* on_path_name(msg::PlannedFlow::OnPath on_path) {
   }
 }
 
+const char* verdict_name(msg::NicForecast::Verdict verdict) {
+  using Verdict = msg::NicForecast::Verdict;
+  switch (verdict) {
+    case Verdict::kAsPredicted:
+      return "as_predicted";
+    case Verdict::kSlower:
+      return "slower";
+    case Verdict::kFaster:
+      return "faster";
+    case Verdict::kSilent:
+      return "silent";
+    case Verdict::kNotPredicted:
+      return "not_predicted";
+    default:
+      return "unknown";
+  }
+}
+
 Json tuple_json(const FiveTuple& tuple) {
   return {{"src", tuple.src.to_string()},
           {"dst", tuple.dst.to_string()},
@@ -236,6 +254,31 @@ Json json_of(const std::vector<msg::ForecastState>& forecasts) {
                 {"hits", forecast.hits},
                 {"misses", forecast.misses}};
   });
+}
+
+Json json_of(const msg::NicForecasts& nics) {
+  Json json = list_json("nics", nics.nics, [](const msg::NicForecast& nic) {
+    return Json{{"host", nic.host},
+                {"nic", nic.nic},
+                {"jobs", nic.jobs},
+                {"bytes_per_iteration", nic.bytes_per_iteration},
+                {"predicted_bps", nic.predicted_bps},
+                {"predicted_peak_bps", nic.predicted_peak_bps},
+                {"observed_bps", nic.observed_bps},
+                {"observed_peak_bps", nic.observed_peak_bps},
+                {"verdict", verdict_name(nic.verdict)}};
+  });
+  if (nics.source.empty()) {
+    json["prediction"] = nullptr;
+    return json;
+  }
+  json["prediction"] = {{"source", nics.source},
+                        {"topology", nics.topology},
+                        {"same_fabric", nics.same_fabric},
+                        {"nics_total", nics.total}};
+  for (const msg::ForecastJob& job : nics.jobs)
+    json["prediction"]["jobs"].push_back({{"name", job.name}, {"period_ns", job.period_ns}});
+  return json;
 }
 
 Json json_of(const msg::Health& health) {

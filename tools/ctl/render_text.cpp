@@ -48,6 +48,24 @@ Cell on_path_cell(msg::PlannedFlow::OnPath on_path) {
   return on_path == OnPath::kYes ? Cell("yes", Tone::kGood) : Cell("NO", Tone::kBad);
 }
 
+Cell verdict_cell(msg::NicForecast::Verdict verdict) {
+  using Verdict = msg::NicForecast::Verdict;
+  switch (verdict) {
+    case Verdict::kAsPredicted:
+      return {"as predicted", Tone::kGood};
+    case Verdict::kSlower:
+      return {"slower", Tone::kBad};
+    case Verdict::kFaster:
+      return {"faster", Tone::kWarning};
+    case Verdict::kSilent:
+      return {"silent", Tone::kDim};
+    case Verdict::kNotPredicted:
+      return {"not predicted", Tone::kWarning};
+    default:
+      return {"too early to tell", Tone::kDim};
+  }
+}
+
 // Whether the host can send the flow on another way while it runs, and how often it did.
 Cell moves_cell(const msg::LiveFlow& flow) {
   if (!flow.queue_pair) return "-";
@@ -309,6 +327,39 @@ std::string text_of(const std::vector<msg::ForecastState>& forecasts, const Styl
                    hit_rate(forecast.hits, forecast.misses)});
   }
   return table.to_string(style.colour);
+}
+
+std::string text_of(const msg::NicForecasts& nics, const Style& style) {
+  if (nics.source.empty())
+    return "No simulated prediction to compare NICs with: write one with orrery-sim run --waveforms and name it in "
+           "forecast.waveforms_file of the controller.\n";
+  std::string out = bold("Predicted", style) + fmt::format(" on {} by {}\n", clean(nics.topology), clean(nics.source));
+  if (!nics.same_fabric)
+    out += toned("The controller's topology is another one with the same NICs; simulate again.\n", Tone::kWarning,
+                 style.colour);
+  for (const msg::ForecastJob& job : nics.jobs)
+    out +=
+        fmt::format("  {}: {} per iteration\n", clean(job.name), human_duration(static_cast<int64_t>(job.period_ns)));
+  Table table({{"NIC"},
+               {"JOBS"},
+               {"PREDICTED", Align::kRight},
+               {"PEAK", Align::kRight},
+               {"OBSERVED", Align::kRight},
+               {"PEAK", Align::kRight},
+               {"OF IT", Align::kRight},
+               {"VERDICT"}});
+  for (const msg::NicForecast& nic : nics.nics)
+    table.add_row({nic.host + ":" + nic.nic, nic.jobs.empty() ? "-" : nic.jobs, human_rate(nic.predicted_bps),
+                   human_rate(nic.predicted_peak_bps), human_rate(nic.observed_bps), human_rate(nic.observed_peak_bps),
+                   nic.predicted_bps == 0
+                       ? "-"
+                       : human_percent(static_cast<double>(nic.observed_bps) / static_cast<double>(nic.predicted_bps)),
+                   verdict_cell(nic.verdict)});
+  out += "\n" + table.to_string(style.colour);
+  if (nics.nics.size() < nics.total)
+    out +=
+        fmt::format("\n{} of {} NICs, those farthest from the prediction\n", nics.nics.size(), human_count(nics.total));
+  return out;
 }
 
 std::string text_of(const msg::Health& health, const Style& style) {

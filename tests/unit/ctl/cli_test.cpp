@@ -49,6 +49,7 @@ struct BusyController : test::FakeControlSocket {
     answer_with(Kind::kHostList, sample::hosts());
     answer_with(Kind::kSwitchList, sample::switches());
     answer_with(Kind::kForecastList, sample::forecasts());
+    answer_with(Kind::kNicForecasts, sample::nic_forecasts());
     answer_with(Kind::kHealth, sample::health());
     answer_with(Kind::kFlowList, sample::flow_list());
   }
@@ -69,7 +70,8 @@ const LiveCommand kLive[] = {
     {{"job", "list"}, Kind::kJobList, "0xabcdef0123456789", "jobs"},
     {{"host", "list"}, Kind::kHostList, "connected", "hosts"},
     {{"switch", "list"}, Kind::kSwitchList, "16,384", "switches"},
-    {{"forecast", "list"}, Kind::kForecastList, "all-reduce", "forecasts"},
+    {{"forecast", "list"}, Kind::kNicForecasts, "all-reduce", "forecasts"},
+    {{"forecast", "list"}, Kind::kNicForecasts, "h1:eth0", "nics"},
     {{"health"}, Kind::kHealth, "Healthy", "problems"},
 };
 

@@ -105,6 +105,32 @@ TEST_CASE("empty answers say what their emptiness means") {
   CHECK(contains(text_of(std::vector<msg::ForecastState>{}, kPlain), "No forecasts"));
 }
 
+TEST_CASE("NICs show what was predicted beside what is seen, and what to make of it") {
+  const std::string text = text_of(sample::nic_forecasts(), kPlain);
+  CHECK(
+      text.starts_with("Predicted on leaf-spine-4x4x16 by orrery, fluid engine, seed 1: a ring\n"
+                       "  train: 320 ms per iteration\n"));
+  CHECK(contains(text,
+                 "h1:eth0  train  98.3 Mbit/s  98.3 Mbit/s  70 Mbit/s  72 Mbit/s  71.2 %  slower\n"
+                 "h2:eth0  -          0 bit/s      0 bit/s   5 Mbit/s   6 Mbit/s       -  not predicted\n"));
+  CHECK(contains(text, "2 of 3 NICs, those farthest from the prediction"));
+  const Json json = json_of(sample::nic_forecasts());
+  CHECK(json["prediction"]["jobs"][0]["period_ns"] == 320'000'000);
+  CHECK(json["prediction"]["nics_total"] == 3);
+  CHECK(json["nics"][0]["predicted_bps"] == 98'304'000);
+  CHECK(json["nics"][0]["observed_bps"] == 70'000'000);
+  CHECK(json["nics"][0]["verdict"] == "slower");
+  CHECK(json["nics"][1]["verdict"] == "not_predicted");
+}
+
+TEST_CASE("a prediction made on another fabric says so, and none says how to make one") {
+  msg::NicForecasts other = sample::nic_forecasts();
+  other.same_fabric = false;
+  CHECK(contains(text_of(other, kPlain), "simulate again"));
+  CHECK(contains(text_of(msg::NicForecasts{}, kPlain), "orrery-sim run --waveforms"));
+  CHECK(json_of(msg::NicForecasts{})["prediction"].is_null());
+}
+
 TEST_CASE("links show load, drops and whether they are up") {
   const std::string text = text_of(sample::links(), kPlain);
   CHECK(contains(text,

@@ -112,6 +112,17 @@ inline std::vector<msg::ForecastState> forecasts() {
            90, 10}};
 }
 
+inline msg::NicForecasts nic_forecasts() {
+  using Verdict = msg::NicForecast::Verdict;
+  return {.source = "orrery, fluid engine, seed 1: a ring",
+          .topology = "leaf-spine-4x4x16",
+          .same_fabric = true,
+          .jobs = {{"train", 320'000'000}},
+          .total = 3,
+          .nics = {{"h1", "eth0", "train", 3'932'160, 98'304'000, 98'304'000, 70'000'000, 72'000'000, Verdict::kSlower},
+                   {"h2", "eth0", "", 0, 0, 0, 5'000'000, 6'000'000, Verdict::kNotPredicted}}};
+}
+
 inline msg::Health health() {
   msg::Health health;
   health.version = "0.1.0";

@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <sstream>
 
+#include "common/msg/waveform_messages.h"
 #include "tests/fakes/scratch_directory.h"
 #include "tests/unit/sim/cli_calls.h"
 #include "tools/sim/cli/command.h"
@@ -25,6 +27,68 @@ TEST_CASE("a run compares every scheme, beside the ideal") {
   CHECK(contains(outcome.out, "\nideal "));
   for (const Scheme scheme : all_schemes()) CHECK(contains(outcome.out, "\n" + std::string(name_of(scheme)) + " "));
   CHECK(contains(outcome.out, "times as long as Orrery on average"));
+}
+
+TEST_CASE("waveforms of a run tell what each NIC sends, of which job and in which time") {
+  test::ScratchDirectory scratch;
+  const std::string file = scratch.file("waves.bin");
+  for (const char* engine : {"packet", "fluid"}) {
+    INFO(engine);
+    const Outcome outcome = call(small_run({"--scheme", "ecmp,orrery", "--engine", engine, "--waveforms", file}));
+    REQUIRE(outcome.code == kOk);
+    const auto waves = msg::decode_waveforms(content(file));
+    REQUIRE(waves);
+    CHECK(waves->topology == "leaf-spine-2x4x8");
+    CHECK(waves->scheme == "orrery");
+    CHECK(waves->engine == engine);
+    CHECK(waves->seed == 1);
+    REQUIRE(waves->jobs.size() == 1);
+    CHECK(waves->jobs[0].name == "job1");
+    CHECK(waves->jobs[0].iterations == 2);
+    CHECK(waves->jobs[0].period_ns > 280'000);  // 2 * 7/8 * 2 MB at 100 Gb/s
+    CHECK(waves->jobs[0].period_ns < 420'000);
+    REQUIRE(waves->nics.size() == 8);
+    for (const msg::NicWaveform& nic : waves->nics) {
+      REQUIRE(nic.shares.size() == 1);
+      CHECK(nic.shares[0].bytes_per_iteration == 3'500'000);
+      const uint64_t sent = std::accumulate(nic.bytes.begin(), nic.bytes.end(), uint64_t{0});
+      CHECK(sent > 2 * nic.shares[0].bytes_per_iteration);  // with headers and acknowledgements
+      CHECK(sent < 2 * nic.shares[0].bytes_per_iteration * 105 / 100);
+    }
+  }
+}
+
+TEST_CASE("waveforms need one planned scheme or a named one, and say which there are") {
+  test::ScratchDirectory scratch;
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--waveforms", scratch.file("waves.bin")});
+    return call(small_run(more));
+  };
+  CHECK(contains(with({"--scheme", "ecmp"}).err, "no planned scheme runs; add --scheme orrery"));
+  const Outcome several = with({"--scheme", "orrery,orrery-paths"});
+  CHECK(several.code == kUsage);
+  CHECK(contains(several.err, "several planned schemes run (orrery, orrery-paths)"));
+  CHECK(contains(with({"--scheme", "ecmp", "--waveforms-of", "orrery"}).err, "orrery is not among the schemes"));
+  CHECK(contains(with({"--waveforms-of", "orery"}).err, "did you mean 'orrery'?"));
+  REQUIRE(with({"--scheme", "ecmp,spray", "--waveforms-of", "ecmp"}).code == kOk);
+  const auto waves = msg::decode_waveforms(content(scratch.file("waves.bin")));
+  REQUIRE(waves);
+  CHECK(waves->scheme == "ecmp");
+}
+
+TEST_CASE("a resumed study makes the run again whose waveforms are wanted, and only that") {
+  test::ScratchDirectory scratch;
+  const std::string output = scratch.file("result.json"), file = scratch.file("waves.bin");
+  const std::vector<std::string> study{"--scheme", "ecmp,orrery", "--output", output, "--no-history"};
+  REQUIRE(call(small_run(study)).code == kOk);
+  std::vector<std::string> again = study;
+  again.insert(again.end(), {"--resume", "--progress", "--waveforms", file});
+  const Outcome resumed = call(small_run(again));
+  REQUIRE(resumed.code == kOk);
+  CHECK(contains(resumed.err, "orrery, seed 1"));
+  CHECK_FALSE(contains(resumed.err, "ecmp, seed"));
+  CHECK(msg::decode_waveforms(content(file)));
+  CHECK_FALSE(contains(content(output), "\"history\""));
 }
 
 TEST_CASE("the JSON of a run has the figures of the table and what charts need") {

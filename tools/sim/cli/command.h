@@ -33,9 +33,11 @@ struct RunRequest {
   bool ideal = true;
   bool json = false;
   bool progress = false;
-  std::string output;  // JSON file besides the table; empty: none
-  std::string page;    // HTML file; empty: none
-  std::string csv;     // prefix; empty: none
+  std::string output;     // JSON file besides the table; empty: none
+  std::string page;       // HTML file; empty: none
+  std::string csv;        // prefix; empty: none
+  std::string waveforms;  // file for orrery-controller; empty: none
+  Scheme waveforms_of = Scheme::kOrreryStagger;
   bool resume = false;
   bool history = true;  // in what is written to files
   double memory_gib = 0;

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "tools/sim/cli/digest.h"
+#include "common/base/digest.h"
 
 namespace orrery::sim {
 namespace {

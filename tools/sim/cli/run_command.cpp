@@ -12,6 +12,7 @@
 #include "tools/sim/cli/progress.h"
 #include "tools/sim/cli/run_options.h"
 #include "tools/sim/cli/study_file.h"
+#include "tools/sim/cli/waveforms.h"
 
 namespace orrery::sim {
 namespace {
@@ -38,6 +39,7 @@ class RunCommand {
     progress_.finish();
     if (!result) return result.error();
     if (csv_) ORRERY_TRY(csv_->close());
+    if (waveforms_) ORRERY_TRY(save_waveforms());
     const nlohmann::json document = document_of(request_, graph_, *result, parts_);
     console_.out << (request_.json ? document.dump(1) + "\n" : render_text(document, console_.colour));
     return {};
@@ -64,7 +66,7 @@ class RunCommand {
       std::erase_if(parts_.csv_digests, [this](const auto& entry) { return !is_wanted(entry.first); });
       ORRERY_ASSIGN(csv_, CsvFiles::create(request_.csv, parts_.csv_digests));
     }
-    for (const std::string& path : {request_.output, request_.page})
+    for (const std::string& path : {request_.output, request_.page, request_.waveforms})
       if (!path.empty() && !std::ofstream(path, std::ios::app)) return cannot_write(path);
     return {};
   }
@@ -77,8 +79,9 @@ class RunCommand {
     return has(scenario.schemes, run.first) && has(scenario.seeds, run.second);
   }
 
-  // Unless its lines in the tables are gone.
+  // Unless its lines in the tables are gone, or its waveforms are wanted, which no earlier study kept.
   std::optional<Run> recall(Scheme scheme, uint64_t seed, bool ideal) const {
+    if (!ideal && wants_waveforms(scheme, seed)) return std::nullopt;
     if (csv_ && !ideal && !csv_->has(scheme, seed)) return std::nullopt;
     return known_.find(scheme, seed, ideal);
   }
@@ -94,18 +97,31 @@ class RunCommand {
     study.options = scenario.scheme_options;
     study.ideal = request_.ideal;
     study.clock_errors = [this](uint64_t seed) { return clock_errors(request_.scenario, graph_, seed); };
-    study.record = request_.history && !(request_.output.empty() && request_.page.empty());
+    const bool history = request_.history && !(request_.output.empty() && request_.page.empty());
+    study.record = history || !request_.waveforms.empty();
     study.known = [this](Scheme scheme, uint64_t seed, bool ideal) { return recall(scheme, seed, ideal); };
     if (request_.progress || console_.terminal) {
       study.on_start = [this](const RunStart& start) { progress_.start(start, *traffic_); };
       study.on_pulse = [this](const Pulse& pulse) { progress_.pulse(pulse); };
     }
-    study.on_run = [this](const Observation& o) {
-      if (csv_) parts_.csv_digests[{o.run.scheme, o.run.seed}] = csv_->add(graph_, *traffic_, o);
-      if (!o.result.waveforms.empty()) parts_.histories[o.run.scheme] = history_of(graph_, o.result, o.run.seed);
+    study.on_run = [this, history](const Observation& o) {
+      if (wants_waveforms(o.run.scheme, o.run.seed)) waveforms_ = waveforms_file(request_, graph_, *traffic_, o);
+      if (csv_ && !csv_->has(o.run.scheme, o.run.seed))
+        parts_.csv_digests[{o.run.scheme, o.run.seed}] = csv_->add(graph_, *traffic_, o);
+      if (history && !o.result.waveforms.empty())
+        parts_.histories[o.run.scheme] = history_of(graph_, o.result, o.run.seed);
     };
     study.on_step = [this](const StudyResult& result) { return save(result); };
     return study;
+  }
+
+  bool wants_waveforms(Scheme scheme, uint64_t seed) const {
+    return !request_.waveforms.empty() && scheme == request_.waveforms_of && seed == request_.scenario.seeds.front();
+  }
+
+  Status save_waveforms() const {
+    if (!*waveforms_) return waveforms_->error();
+    return replace_file(request_.waveforms, **waveforms_);
   }
 
   Status save(const StudyResult& result) {
@@ -120,6 +136,7 @@ class RunCommand {
   const fabric::Graph& graph_;
   std::optional<Traffic> traffic_;
   std::optional<CsvFiles> csv_;
+  std::optional<Result<std::string>> waveforms_;
   DocumentParts parts_;
   KnownRuns known_;
   ProgressLine progress_;

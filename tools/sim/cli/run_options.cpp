@@ -10,6 +10,7 @@
 #include "tools/ctl/ranges.h"
 #include "tools/ctl/table.h"
 #include "tools/sim/cli/budget.h"
+#include "tools/sim/cli/waveforms.h"
 #include "tools/sim/scenario/engine_keys.h"
 #include "tools/sim/workload/input.h"
 
@@ -37,6 +38,11 @@ std::vector<std::string_view> scheme_names() {
   std::vector<std::string_view> names{"all"};
   for (const Scheme scheme : all_schemes()) names.push_back(name_of(scheme));
   return names;
+}
+
+Result<Scheme> scheme_named(const char* option, const std::string& name) {
+  if (const auto scheme = scheme_of(name)) return *scheme;
+  return refuse(fmt::format("{}: there is no '{}'{}", option, name, did_you_mean(name, scheme_names())));
 }
 
 }  // namespace
@@ -192,6 +198,17 @@ void RunOptions::add_output(CLI::App& app) {
   app.add_option("--csv", output_.csv, "Write PREFIX.flows.csv and PREFIX.links.csv, a line per flow or link and run")
       ->type_name("PREFIX")
       ->group(group);
+  CLI::Option* waveforms =
+      app.add_option(
+             "--waveforms", output_.waveforms,
+             "Write what each NIC sends over time, for orrery-controller (forecast.waveforms_file): of the only "
+             "planned scheme that runs, with the first seed")
+          ->type_name("FILE")
+          ->group(group);
+  app.add_option("--waveforms-of", waveforms_of_, "The scheme to write, where there is no only planned one")
+      ->needs(waveforms)
+      ->type_name("SCHEME")
+      ->group(group);
   app.add_flag("--progress", output_.progress, "Tell how far it is, also where standard error is no terminal")
       ->group(group);
   app.add_option("--memory-gib", output_.memory_gib, "Refuse to take more [what the machine has]")
@@ -206,6 +223,13 @@ Result<RunRequest> RunOptions::request() const {
     ORRERY_TRY(from_options(request));
   } else {
     ORRERY_TRY(from_file(request));
+  }
+  if (!request.waveforms.empty()) {
+    std::optional<Scheme> named;
+    if (!waveforms_of_.empty()) {
+      ORRERY_ASSIGN(named, scheme_named("--waveforms-of", waveforms_of_));
+    }
+    ORRERY_ASSIGN(request.waveforms_of, scheme_for_waveforms(request.scenario.schemes, named));
   }
   request.title = title(request.scenario);
   ORRERY_ASSIGN(request.model_text, model_text());
@@ -312,14 +336,13 @@ Status RunOptions::fill_study(Scenario& scenario) const {
   if (!schemes_.empty() || scenario.schemes.empty()) {
     scenario.schemes.clear();
     for (const std::string& name : schemes_) {
-      const auto scheme = scheme_of(name);
       if (name == "all") {
         scenario.schemes.assign(all_schemes().begin(), all_schemes().end());
         break;
       }
-      if (!scheme) return refuse(fmt::format("--scheme: there is no '{}'{}", name, did_you_mean(name, scheme_names())));
-      if (std::find(scenario.schemes.begin(), scenario.schemes.end(), *scheme) == scenario.schemes.end())
-        scenario.schemes.push_back(*scheme);
+      ORRERY_ASSIGN(const Scheme scheme, scheme_named("--scheme", name));
+      if (std::find(scenario.schemes.begin(), scenario.schemes.end(), scheme) == scenario.schemes.end())
+        scenario.schemes.push_back(scheme);
     }
     if (schemes_.empty()) scenario.schemes.assign(all_schemes().begin(), all_schemes().end());
   }

@@ -43,6 +43,7 @@ class RunOptions {
   std::string pfc_ = "on", congestion_control_ = "dcqcn";
   double clock_error_ns_ = 0, propagation_ns_ = 1'000;
   RunRequest output_;
+  std::string waveforms_of_;
   bool no_ideal_ = false;
   std::vector<CLI::Option*> only_without_file_;
   std::string engine_ = "packet";

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tools/sim/cli/digest.h"
+#include "common/base/digest.h"
 #include "tools/sim/cli/run_record.h"
 
 namespace orrery::sim {

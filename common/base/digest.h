@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace orrery::sim {
+namespace orrery {
 
 class Digest {
  public:
@@ -22,10 +22,11 @@ class Digest {
   void add(uint64_t number) {
     for (int shift = 0; shift < 64; shift += 8) value_ = (value_ ^ (number >> shift & 0xff)) * 0x100000001b3u;
   }
+  uint64_t value() const { return value_; }
   std::string text() const { return fmt::format("{:016x}", value_); }
 
  private:
   uint64_t value_ = 0xcbf29ce484222325u;
 };
 
-}  // namespace orrery::sim
+}  // namespace orrery
