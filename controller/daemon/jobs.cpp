@@ -103,7 +103,7 @@ class Finder {
       member.largest_bytes =
           std::max(member.largest_bytes, forecast::flow_bytes(operation.op, operation.bytes, communicator.nranks));
     for (const auto& [pair, bytes] : communicator.pairs)
-      if (const fabric::Path* path = sources_.path_of(pair))
+      if (const fabric::Path* path = bytes != 0 ? sources_.path_of(pair) : nullptr)
         for (const LinkId link : *path) member.load[link] += bytes;
     for (const auto& [link, bytes] : member.load)
       member.drain_s = std::max(member.drain_s, busy_s(link, static_cast<double>(bytes)));
@@ -150,10 +150,11 @@ class Finder {
     };
     std::map<LinkId, Use> uses;
     for (const Member& member : members_) {
-      if (member.drain_s == 0 || member.seconds_per_round() == 0) continue;
+      const double seconds = member.seconds_per_round();
+      if (member.drain_s == 0 || seconds == 0) continue;
       for (const auto& [link, bytes] : member.load) {
         uses[link].jobs.insert(member.job);
-        uses[link].busy_s += member.seconds_per_round() * busy_s(link, static_cast<double>(bytes)) / member.drain_s;
+        uses[link].busy_s += seconds * busy_s(link, static_cast<double>(bytes)) / member.drain_s;
       }
     }
     std::map<std::set<uint32_t>, SharedLink> busiest;
@@ -172,20 +173,26 @@ class Finder {
   }
 
   void add_rhythms() {
+    std::vector<bool> is_shared(fabric_.links().size());
+    for (const SharedLink& shared : shared_) is_shared[shared.link] = true;
     std::vector<size_t> bursts(jobs_.size());
-    for (const Member& member : members_) add_rhythm(jobs_[member.job], member, bursts[member.job]);
+    for (const Member& member : members_) {
+      Job& job = jobs_[member.job];
+      const uint64_t repeats = job.rhythm.period_ns / member.rhythm.period_ns;
+      constexpr uint64_t kMost = UINT32_MAX;
+      job.collectives = static_cast<uint32_t>(
+          std::min(kMost, job.collectives + member.rhythm.round.size() * std::min(kMost, repeats)));
+      if (std::any_of(member.load.begin(), member.load.end(), [&](const auto& load) { return is_shared[load.first]; }))
+        add_bursts(job.rhythm, member, repeats, bursts[member.job]);
+    }
   }
 
-  void add_rhythm(Job& job, const Member& member, size_t& bursts) const {
-    constexpr uint64_t kMost = UINT32_MAX;
-    const uint64_t repeats = job.rhythm.period_ns / member.rhythm.period_ns;
-    job.collectives =
-        static_cast<uint32_t>(std::min(kMost, job.collectives + member.rhythm.round.size() * std::min(kMost, repeats)));
+  void add_bursts(planner::PeriodicJob& rhythm, const Member& member, uint64_t repeats, size_t& bursts) const {
     for (uint64_t repeat = 0; repeat < repeats; ++repeat)
       for (const auto& expected : member.rhythm.round) {
         if (bursts == kMaxBursts) return;
         ++bursts;
-        add_burst(job.rhythm, member, expected.operation, expected.start_ns + repeat * member.rhythm.period_ns);
+        add_burst(rhythm, member, expected.operation, expected.start_ns + repeat * member.rhythm.period_ns);
       }
   }
 

@@ -1,6 +1,8 @@
 // Jobs that share links take turns: who is held back, for how long, and when nobody is.
 #include "controller/daemon/turns.h"
 
+#include <set>
+
 #include "tests/unit/core/fixture.h"
 
 using namespace orrery;
@@ -273,11 +275,18 @@ TEST_CASE_METHOD(CoreFixture, "more ranks than can be looked at are an error, no
   CHECK(found.error().code == ErrorCode::kExhausted);
 }
 
-TEST_CASE_METHOD(TurnsFixture,
-                 "who calls every nanosecond beside rounds of minutes has no more bursts than are placed") {
-  daemon::CommunicatorBook book(fabric);
+namespace {
+
+// Of jobs between a leaf's hosts and the other's, as they look to find_jobs().
+struct FindFixture : TurnsFixture {
+  daemon::CommunicatorBook book{fabric};
   forecast::Forecaster forecaster;
-  const auto repeat = [&](uint64_t comm_id, size_t nic, uint64_t period_ns) {
+  fabric::Path path{*fabric.find_link("leaf1:p5")}, other_path{*fabric.find_link("leaf2:p5")};
+  std::set<daemon::AddressPair> elsewhere;  // pairs on other_path
+
+  void repeat(uint64_t comm_id, size_t nic, uint64_t period_ns, uint16_t op = ORRERY_OP_ALL_REDUCE,
+              uint64_t bytes = UINT64_MAX) {
+    const uint32_t peer = op == ORRERY_OP_BROADCAST ? 0 : 0xffffffff;
     for (uint32_t rank = 0; rank < 2; ++rank)
       book.on_event(host(nic + 4 * rank),
                     {.comm_id = comm_id, .rank = rank, .nranks = 2, .process = 1, .address = address(nic + 4 * rank)},
@@ -285,29 +294,57 @@ TEST_CASE_METHOD(TurnsFixture,
     const uint64_t begin_ns = 2'000'000'000'000 - 100 * period_ns;
     for (uint64_t i = 0; i < 100; ++i) {
       const uint64_t start_ns = begin_ns + i * period_ns;
-      book.on_intent(host(nic),
-                     {.comm_id = comm_id,
-                      .op = ORRERY_OP_ALL_REDUCE,
-                      .bytes = UINT64_MAX,
-                      .called_tai_ns = start_ns,
-                      .sequence = i},
-                     now);
-      forecaster.observe(comm_id, {ORRERY_OP_ALL_REDUCE, UINT64_MAX, 0xffffffff}, start_ns);
+      book.on_intent(
+          host(nic),
+          {.comm_id = comm_id, .op = op, .bytes = bytes, .peer = peer, .called_tai_ns = start_ns, .sequence = i}, now);
+      forecaster.observe(comm_id, {op, bytes, peer}, start_ns);
     }
-  };
+  }
+
+  daemon::Jobs find() const {
+    const auto path_of = [&](const daemon::AddressPair& pair) {
+      return &(elsewhere.contains(pair) ? other_path : path);
+    };
+    const auto always = [](const std::string&) { return true; };
+    const auto found = daemon::find_jobs({fabric, book, forecaster, path_of, always});
+    REQUIRE(found);
+    return *found;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(FindFixture,
+                 "who calls every nanosecond beside rounds of seconds has no more bursts than are placed") {
   repeat(7, 0, 10'000'000'000);
   repeat(8, 1, 10'000'000'000);
   repeat(9, 0, 1);
-  const fabric::Path path{*fabric.find_link("leaf1:p5")};
-  const auto path_of = [&](const daemon::AddressPair&) { return &path; };
-  const auto always = [](const std::string&) { return true; };
-  const auto found = daemon::find_jobs({fabric, book, forecaster, path_of, always});
-  REQUIRE(found);
-  REQUIRE(found->jobs.size() == 2);
-  CHECK(std::max(found->jobs[0].collectives, found->jobs[1].collectives) == UINT32_MAX);
-  for (const daemon::Job& job : found->jobs) {
+  const daemon::Jobs found = find();
+  REQUIRE(found.jobs.size() == 2);
+  CHECK(std::max(found.jobs[0].collectives, found.jobs[1].collectives) == UINT32_MAX);
+  for (const daemon::Job& job : found.jobs) {
+    CHECK(!job.rhythm.activity.empty());
     CHECK(job.rhythm.activity.size() <= 4096);
     CHECK(std::all_of(job.rhythm.activity.begin(), job.rhythm.activity.end(),
                       [&](const auto& burst) { return burst.end_ns - burst.start_ns <= job.rhythm.period_ns; }));
   }
+}
+
+TEST_CASE_METHOD(FindFixture, "who never uses the shared link leaves the bursts there to those who do") {
+  repeat(7, 2, 1);  // before all others of its job
+  elsewhere = {{address(2), address(6)}, {address(6), address(2)}};
+  repeat(8, 1, 10'000'000'000, ORRERY_OP_ALL_REDUCE, kBytes);
+  repeat(9, 0, 10'000'000'000, ORRERY_OP_ALL_REDUCE, kBytes);
+  for (uint32_t rank = 0; rank < 2; ++rank)  // 7 and 9 are one job
+    book.on_event(host(2 * rank), {.comm_id = 10, .rank = rank, .nranks = 2, .address = address(2 * rank)}, now);
+  const daemon::Jobs found = find();
+  REQUIRE(found.jobs.size() == 2);
+  for (const daemon::Job& job : found.jobs) CHECK(job.rhythm.activity.size() == 1);
+}
+
+TEST_CASE_METHOD(FindFixture, "a pair that a communicator sends nothing between shares no link with anybody") {
+  repeat(7, 0, 1'000'000'000, ORRERY_OP_BROADCAST, kBytes);  // to the other host only
+  repeat(8, 1, 1'000'000'000, ORRERY_OP_ALL_REDUCE, kBytes);
+  elsewhere = {{address(0), address(4)}};
+  CHECK(find().jobs.empty());
 }
