@@ -124,6 +124,32 @@ TEST_CASE("the fluid engine agrees with the packet engine where nothing queues")
   CHECK(mean("fluid") == Approx(mean("packet")).epsilon(0.03));
 }
 
+TEST_CASE("a file of another tool runs without a scenario, as flows unless said otherwise") {
+  const test::ScratchDirectory folder;
+  std::ofstream(folder.file("run.csv"))
+      << "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time\n"
+         "CommType.all_reduce,CommGroup.dp_group,16,1000000,forward,None,None,,None\n";
+  const auto result = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{
+        "run", "--workload", folder.file("run.csv"), "--ranks-per-host", "2", "--scheme", "orrery", "--seeds",
+        "1",   "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = call(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.code == kOk);
+    return json::parse(outcome.out);
+  };
+  const json document = result({"--rounds", "3"});
+  CHECK(document["settings"]["engine"] == "fluid");
+  CHECK(document["schemes"][0]["per_seed"].size() == 1);
+  CHECK(document["schemes"][0]["iterations"] == 3);
+  CHECK(contains(document["title"], "run.csv (as aicb), 2 ranks to a host"));
+  CHECK(result({})["schemes"][0]["iterations"] == 1);  // as the file says
+  const json packets = result({"--engine", "packet", "--placement", "contiguous"});
+  CHECK(packets["settings"]["engine"] == "packet");
+  CHECK(contains(packets["title"], "placed contiguous"));
+}
+
 TEST_CASE("the same seeds give the same result") {
   const auto words = small_run({"--json", "--scheme", "ecmp", "--scheme", "reps"});
   CHECK(without_timings(call(words).out) == without_timings(call(words).out));
@@ -179,6 +205,10 @@ TEST_CASE("wrong usage is told with the cure and exit code 2") {
       {{"run", "--clock-error-ns", "1e300"}, "--clock-error-ns: 1e300 is no number from 0 to"},
       {{"run", "--memory-gib", "inf"}, "--memory-gib: inf is no number from"},
       {{"run", "--topology", "x.yaml", "--hosts", "8"}, "--hosts does not go with --topology"},
+      {{"run", "--format", "simai"}, "--format requires --workload"},
+      {{"run", "--workload", "x.csv", "--format", "csv"}, "--format: there is no 'csv'"},
+      {{"run", "--workload", "x.csv", "--bytes", "8M"}, "--bytes does not go with --workload: the file says"},
+      {{"run", "x.yaml", "--workload", "x.csv"}, "--workload does not go with a scenario file"},
       {{"run", "x.yaml", "--bytes", "8M"}, "--bytes does not go with a scenario file"},
   };
   for (const Case& c : cases) {

@@ -79,10 +79,18 @@ void RunOptions::add_job(CLI::App& app) {
   const char* group = "Job";
   only_without_file_.insert(
       only_without_file_.end(),
-      {app.add_option("--collective", op_,
-                      "all-reduce, all-gather, reduce-scatter, broadcast, reduce, all-to-all or send-recv")
+      {workload_given_ = app.add_option("--workload", workload_,
+                                        "What another tool recorded or wrote, in place of one collective a round")
+                             ->type_name("FILE")
+                             ->group(group),
+       app.add_option("--format", format_, "Of --workload: aicb, simai, htsim, nccl-tests, intents or chakra")
+           ->needs(workload_given_)
            ->capture_default_str()
            ->group(group),
+       op_given_ = app.add_option("--collective", op_,
+                                  "all-reduce, all-gather, reduce-scatter, broadcast, reduce, all-to-all or send-recv")
+                       ->capture_default_str()
+                       ->group(group),
        app.add_option("--algorithm", algorithm_,
                       "ring, tree, halving_doubling, pat, pairwise, hierarchical, direct or default")
            ->capture_default_str()
@@ -105,10 +113,9 @@ void RunOptions::add_job(CLI::App& app) {
        app.add_option("--placement-seed", placement_seed_, "Of --placement random")
            ->capture_default_str()
            ->group(group),
-       app.add_option("--rounds", rounds_, "Iterations")
-           ->check(CLI::Range(1u, kMaxIterations))
-           ->capture_default_str()
-           ->group(group),
+       rounds_given_ = app.add_option("--rounds", rounds_, "Iterations [5, or as the workload says]")
+                           ->check(CLI::Range(1u, kMaxIterations))
+                           ->group(group),
        app.add_option("--compute-us", compute_us_, "Computation before the collective, microseconds")
            ->check(ctl::within(0, 1e12))
            ->capture_default_str()
@@ -137,7 +144,8 @@ void RunOptions::add_study(CLI::App& app) {
       ->delimiter(',')
       ->group(group);
   seeds_given_ =
-      app.add_option("--seeds", seeds_, "Runs of each scheme, with the seeds 1 to N [3, or as the scenario says]")
+      app.add_option("--seeds", seeds_,
+                     "Runs of each scheme, with the seeds 1 to N [3, or as the scenario says; 1 with --workload]")
           ->check(CLI::Range(1u, 1'000'000u))
           ->group(group);
   connections_given_ =
@@ -149,9 +157,10 @@ void RunOptions::add_study(CLI::App& app) {
 
 void RunOptions::add_model(CLI::App& app) {
   engine_given_ =
-      app.add_option("--engine", engine_, "packet, or fluid: flows at max-min fair rates, no queues or losses")
+      app.add_option(
+             "--engine", engine_,
+             "packet, or fluid: flows at max-min fair rates, no queues or losses [packet; fluid with --workload]")
           ->check(CLI::IsMember({"packet", "fluid"}))
-          ->default_str("packet")
           ->group("Study");
   const char* group = "Model (thresholds, buffers and rate steps grow with --rate)";
   app.add_option("--threads", threads_, "Threads of the packet engine; results do not depend on it")
@@ -262,7 +271,12 @@ Status RunOptions::from_options(RunRequest& request) const {
   ORRERY_TRY(Budget::check_fabric(scenario, output_.memory_gib));
   ORRERY_ASSIGN(request.graph, graph_of(scenario));
   fill_model(scenario, *request.graph);
-  ORRERY_TRY(fill_job(scenario, static_cast<uint32_t>(request.graph->nics().size())));
+  ORRERY_TRY(fill_placement(scenario));
+  if (!workload_.empty()) {
+    ORRERY_TRY(fill_workload(scenario));
+  } else {
+    ORRERY_TRY(fill_job(scenario, static_cast<uint32_t>(request.graph->nics().size())));
+  }
   return fill_study(scenario);
 }
 
@@ -290,15 +304,49 @@ Status RunOptions::fill_fabric(Scenario& scenario) const {
   return {};
 }
 
+Status RunOptions::fill_placement(Scenario& scenario) const {
+  const auto placement = placement_of(placement_);
+  if (!placement) return refuse(fmt::format("--placement: there is no '{}'; see --help", placement_));
+  scenario.placement = *placement;
+  scenario.placement_seed = placement_seed_;
+  return {};
+}
+
+Status RunOptions::fill_workload(Scenario& scenario) const {
+  for (const CLI::Option* option : only_without_file_)
+    for (const char* other : {"--algorithm", "--bytes", "--jobs", "--compute-us"})
+      if (option->get_name() == other && option->count() > 0)
+        return refuse(
+            fmt::format("{} does not go with --workload: the file says what the job does; several jobs of "
+                        "files are written as a scenario",
+                        other));
+  ScenarioWorkload workload;
+  workload.file = workload_;
+  const auto format = format_of(format_);
+  if (!format) return refuse(fmt::format("--format: there is no '{}'; see --help", format_));
+  workload.format = *format;
+  ReadOptions& options = workload.options;
+  options.ranks = ranks_;
+  options.ranks_per_host = ranks_per_host_;
+  if (rounds_given_->count() > 0) options.iterations = rounds_;
+  options.jitter = jitter_;
+  options.communicators.channels = channels_;
+  options.communicators.max_steps = ring_steps_;
+  options.communicators.round_width = round_width_;
+  if (op_given_->count() > 0) {
+    options.op = op_of(op_);
+    if (!options.op) return refuse(fmt::format("--collective: there is no '{}'; see --help", op_));
+  }
+  if (engine_given_->count() == 0) scenario.engine = Engine::kFluid;
+  scenario.workload = std::move(workload);
+  return {};
+}
+
 Status RunOptions::fill_job(Scenario& scenario, uint32_t hosts) const {
   const auto op = op_of(op_);
   if (!op) return refuse(fmt::format("--collective: there is no '{}'; see --help", op_));
   const auto algorithm = algorithm_of(algorithm_);
   if (!algorithm) return refuse(fmt::format("--algorithm: there is no '{}'; see --help", algorithm_));
-  const auto placement = placement_of(placement_);
-  if (!placement) return refuse(fmt::format("--placement: there is no '{}'; see --help", placement_));
-  scenario.placement = *placement;
-  scenario.placement_seed = placement_seed_;
   Collective collective{.op = *op, .algorithm = *algorithm};
   ORRERY_TRY(fill_quantity("--bytes", bytes_, collective.bytes));
   if (collective.bytes == 0 || collective.bytes > kMaxCollectiveBytes)
@@ -346,7 +394,7 @@ Status RunOptions::fill_study(Scenario& scenario) const {
     }
     if (schemes_.empty()) scenario.schemes.assign(all_schemes().begin(), all_schemes().end());
   }
-  if (file_.empty() || seeds_given_->count() > 0) {
+  if ((file_.empty() && workload_.empty()) || seeds_given_->count() > 0) {
     scenario.seeds.resize(seeds_);
     std::iota(scenario.seeds.begin(), scenario.seeds.end(), uint64_t{1});
   }
@@ -379,6 +427,10 @@ std::string RunOptions::title(const Scenario& scenario) const {
                                  ? fmt::format("{} leaves x {} spines, {} hosts at {}", leaves_, spines_, hosts_,
                                                ctl::human_rate(scenario.leaf_spine->rate_bps))
                                  : topology_;
+  if (scenario.workload)
+    return fmt::format(
+        "{}: {} (as {}), {} to a host, placed {}, {}", fabric, workload_, name_of(scenario.workload->format),
+        ranks_per_host_ == 1 ? "a rank" : fmt::format("{} ranks", ranks_per_host_), name_of(scenario.placement), seeds);
   const JobStep& step = scenario.jobs.front().job.steps.front();
   const auto& job = scenario.jobs.front();
   return fmt::format("{}: {}{} ({}) of {} over {} ranks, placed {}, {} round{}, {}", fabric,

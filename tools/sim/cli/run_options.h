@@ -22,6 +22,8 @@ class RunOptions {
   void add_model(CLI::App& app);
   void add_output(CLI::App& app);
   Status fill_fabric(Scenario& scenario) const;
+  Status fill_placement(Scenario& scenario) const;
+  Status fill_workload(Scenario& scenario) const;
   Status fill_job(Scenario& scenario, uint32_t hosts) const;
   Status fill_study(Scenario& scenario) const;
   void fill_model(Scenario& scenario, const fabric::Graph& graph) const;
@@ -34,6 +36,7 @@ class RunOptions {
   std::string topology_;
   uint32_t leaves_ = 4, spines_ = 4, hosts_ = 16;
   std::string rate_ = "100G", uplink_rate_ = "0", queue_bytes_ = "0";
+  std::string workload_, format_ = "aicb";
   std::string op_ = "all-reduce", algorithm_ = "default", bytes_ = "64M", placement_ = "fragmented";
   uint64_t placement_seed_ = 1;
   uint32_t ranks_ = 0, ranks_per_host_ = 1, jobs_ = 1, rounds_ = 5, ring_steps_ = 0, channels_ = 1, round_width_ = 1;
@@ -48,6 +51,7 @@ class RunOptions {
   std::vector<CLI::Option*> only_without_file_;
   std::string engine_ = "packet";
   CLI::Option* engine_given_ = nullptr;
+  CLI::Option *workload_given_ = nullptr, *rounds_given_ = nullptr, *op_given_ = nullptr;
   CLI::Option* seeds_given_ = nullptr;
   CLI::Option* connections_given_ = nullptr;
 };

@@ -103,7 +103,10 @@ class AicbReader {
   }
 
   Status read_row(std::string_view line) {
-    if (!has_header_) return at("a line before the header; the header begins with comm_type,comm_group,...");
+    if (!has_header_)
+      return at(
+          "a line before the header; the header begins with comm_type,comm_group,...; a file of another tool needs its "
+          "format");
     const auto fields = split(line);
     const auto field = [&](Column column) {
       return columns_[column] < fields.size() ? fields[columns_[column]] : std::string_view();
