@@ -208,7 +208,8 @@ class Planner {
       const uint64_t round_ns = max_drain_ns(fabric_, rounds.back().load);
       drain += round_ns;
       start_ns.push_back(next_start);
-      next_start += round_ns + round_ns / 100 * snapshot_.options.round_margin_percent;
+      next_start +=
+          (round_ns + round_ns / 100 * snapshot_.options.round_margin_percent) / collectives_of(batches.rounds[round]);
       for (size_t link = 0; link < total.size(); ++link) total[link] += rounds.back().load[link] - share[link];
     }
     drain = std::max(drain, max_drain_ns(fabric_, total));
@@ -231,6 +232,13 @@ class Planner {
       }
     }
     return true;
+  }
+
+  // A round of the plan holds the bytes of all collectives of the communicators' round, each of which goes in rounds.
+  uint64_t collectives_of(const Indices& indices) const {
+    uint32_t most = 1;
+    for (uint32_t index : indices) most = std::max(most, flows_[index].demand->collectives);
+    return most;
   }
 
   void account(const Loads& load, uint64_t drain_ns, const Bounds& bounds) {
@@ -313,7 +321,10 @@ class Planner {
   std::vector<ScheduledFlow> scheduled(const Indices& indices) const {
     std::vector<ScheduledFlow> schedule;
     for (uint32_t index : indices) {
-      schedule.push_back({.paths = {&plan_.flows[index].path}, .bytes = subflow_bytes(*flows_[index].demand)});
+      const FlowDemand& demand = *flows_[index].demand;
+      schedule.push_back({.paths = {&plan_.flows[index].path},
+                          .bytes = subflow_bytes(demand),
+                          .collectives = std::max(1u, demand.collectives)});
       for (const SubflowAssignment& other : plan_.flows[index].others) schedule.back().paths.push_back(&other.path);
     }
     return schedule;

@@ -26,6 +26,7 @@ struct FlowDemand {
   uint32_t subflows = 1;
   // Part of an all-to-all: all its bytes are there when its collective begins, so that it can wait for its round.
   bool exchange = false;
+  uint32_t collectives = 1;  // that `bytes` is of, at least 1: each waits for the release offset anew
 };
 inline constexpr uint32_t kMaxSubflows = 256;
 

@@ -8,7 +8,7 @@
 namespace orrery::planner {
 namespace {
 
-// Of the busiest link's drain time: what waiting for the others' starts may cost at most.
+// Of the time that the busiest link needs for a collective: what waiting for the others' starts may cost at most.
 constexpr uint64_t kMaxStaggerShare = 100;
 // Beyond so many flows on a link, starts are only added at the end: looking for gaps would take too long.
 constexpr size_t kMaxGapsTried = 256;
@@ -17,6 +17,9 @@ struct Share {
   uint32_t flows = 0;
   uint32_t subflows = 0;
   uint64_t bytes = 0;
+  uint32_t collectives = 1;
+
+  uint64_t collective_bytes() const { return bytes / collectives; }
 };
 
 // Flows without bytes count as no load, so they share nothing.
@@ -31,6 +34,7 @@ std::vector<Share> shares(const fabric::Graph& fabric, std::span<const Scheduled
         last[link] = &flow;
         ++shares[link].subflows;
         shares[link].bytes += flow.bytes;
+        shares[link].collectives = std::max(shares[link].collectives, flow.collectives);
       }
   }
   return shares;
@@ -66,7 +70,7 @@ void find_shared(const fabric::Graph& fabric, const ScheduledFlow& flow, const s
     for (size_t hop = 1; hop < path->size(); ++hop) {
       const fabric::LinkId link = (*path)[hop];
       if (share[link].flows < 2) continue;
-      const uint64_t burst = std::min(fabric.link(link).queue_bytes, share[link].bytes / kMaxStaggerShare);
+      const uint64_t burst = std::min(fabric.link(link).queue_bytes, share[link].collective_bytes() / kMaxStaggerShare);
       shared.push_back({link, drain_ns(burst, fabric.link(link).rate_bps) / share[link].flows});
     }
   std::sort(shared.begin(), shared.end(), [](const Shared& a, const Shared& b) { return a.link < b.link; });
@@ -133,7 +137,7 @@ void stagger(const fabric::Graph& fabric, std::span<ScheduledFlow> flows, uint64
     for (const auto& [link, step_ns] : shared) {
       starts[link].add(at);
       groups.join(link, shared.front().link);
-      groups.add(link, at, drain_ns(share[link].bytes, fabric.link(link).rate_bps) / kMaxStaggerShare);
+      groups.add(link, at, drain_ns(share[link].collective_bytes(), fabric.link(link).rate_bps) / kMaxStaggerShare);
     }
   }
   for (size_t index = 0; index < flows.size(); ++index)

@@ -12,6 +12,7 @@ namespace orrery::planner {
 struct ScheduledFlow {
   std::vector<const fabric::Path*> paths;  // of its subflows; not null, may be empty
   uint64_t bytes = 0;                      // of each subflow
+  uint32_t collectives = 1;                // that `bytes` is of
   uint64_t release_offset_ns = 0;          // out
   uint64_t pace_bps = 0;                   // out; 0: unpaced
 };
@@ -19,9 +20,9 @@ struct ScheduledFlow {
 // Flows that send at the same time, those first that shall start first. On every shared link starts are at least queue
 // bytes / (rate * flows there) apart, but within the bounds given, so that the starts together fill no more than the
 // queue; less where the link would have sent all its bytes soon after. Waiting shall not cost more than the collision:
-// where the last start, after chains of shared links, would come later than a hundredth of the busiest such link's
-// drain time, all starts that the chains join move together in proportion. The sender's own link needs no offsets: its
-// queue is the sender's, which is pushed back instead of losing packets.
+// where the last start, after chains of shared links, would come later than a hundredth of the time that the busiest
+// such link needs for a collective, all starts that the chains join move together in proportion. The sender's own link
+// needs no offsets: its queue is the sender's, which is pushed back instead of losing packets.
 void stagger(const fabric::Graph& fabric, std::span<ScheduledFlow> flows, uint64_t min_step_ns = 0,
              uint64_t max_step_ns = UINT64_MAX);
 

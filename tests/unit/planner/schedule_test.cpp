@@ -21,6 +21,22 @@ TEST_CASE("flows that share a link start one share of its queue apart") {
   for (uint32_t flow = 0; flow < 4; ++flow) CHECK(plan.flows[flow].release_offset_ns == flow * 2'000'000);
 }
 
+TEST_CASE("where a round has many collectives, each waits as long as its own part of the bytes allows") {
+  const auto fabric = clos({.leaves = 2, .spines = 1, .hosts = 8, .rate_bps = 100'000'000, .queue_bytes = 100'000});
+  const auto last_start = [&](uint32_t collectives) {
+    Snapshot snapshot{.fabric = &fabric};
+    for (uint32_t host = 0; host < 4; ++host) {
+      snapshot.flows.push_back(demand(fabric, host + 1, host, host + 4, 4'000'000));
+      snapshot.flows.back().collectives = collectives;
+    }
+    return plan_checked(snapshot).flows[3].release_offset_ns;
+  };
+  // 16 MB in 20 collectives: a hundredth of one is 8 kB, which drain in 640 us.
+  CHECK(last_start(20) == 3 * 160'000);
+  CHECK(20 * last_start(20) * 100 <= 1'280'000'000);
+  CHECK(last_start(1) == 3 * 2'000'000);
+}
+
 TEST_CASE("flows that are alone on their links start at once and unpaced") {
   const auto fabric = clos({.leaves = 4, .spines = 4, .hosts = 16});
   const Plan plan = plan_checked({.fabric = &fabric, .flows = ring(fabric, interleaved(16, 4), 1'000'000)});

@@ -8,6 +8,17 @@
 namespace orrery::sim {
 namespace {
 
+// How many collectives each flow has part in per round, by flow.
+std::vector<uint32_t> collectives_per_round(const Traffic& traffic) {
+  std::vector<uint32_t> collectives(traffic.flows.size()), rounds(traffic.jobs.size());
+  for (const Round& round : traffic.rounds) ++rounds[round.job];
+  for (const Task& task : traffic.tasks)
+    if (task.opens_collective && task.transfer != kNone) ++collectives[traffic.transfers[task.transfer].flow];
+  for (size_t i = 0; i < collectives.size(); ++i)
+    collectives[i] = std::max(1u, collectives[i] / std::max(1u, rounds[traffic.flows[i].job]));
+  return collectives;
+}
+
 planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph, bool stagger,
                               const SchemeOptions& options) {
   planner::Snapshot snapshot;
@@ -17,6 +28,7 @@ planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph
   snapshot.options.max_stagger_ns = options.max_stagger / kPerNs;
   if (options.max_hold != 0) snapshot.options.max_offset_ns = options.max_hold / kPerNs;
   const std::vector<uint64_t> bytes = bytes_per_round(traffic);
+  const std::vector<uint32_t> collectives = collectives_per_round(traffic);
   for (uint32_t i = 0; i < traffic.flows.size(); ++i) {
     const Flow& flow = traffic.flows[i];
     planner::FlowDemand demand;
@@ -27,6 +39,7 @@ planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph
     demand.bytes = bytes[i];
     demand.phase = flow.phase;
     demand.exchange = flow.exchange;
+    demand.collectives = collectives[i];
     snapshot.flows.push_back(std::move(demand));
   }
   return snapshot;
