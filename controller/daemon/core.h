@@ -65,7 +65,7 @@ class Core : public api::Receiver {
   Core(CoreParts parts, CoreOptions options, uint64_t now_ns);
 
   // What a simulation predicted; at any time, best before restore().
-  void expect(forecast::NicPrediction prediction) { expectations_.take(std::move(prediction)); }
+  void expect(NicPrediction prediction) { expectations_.take(std::move(prediction)); }
 
   // Brings back what the last run saved; call before anything but expect(). The plan goes out at once, under this run's
   // term.

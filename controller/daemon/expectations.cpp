@@ -6,7 +6,6 @@
 namespace orrery::daemon {
 namespace {
 
-using forecast::Verdict;
 using Wire = msg::NicForecast::Verdict;
 
 constexpr size_t kNicsShown = 4096;  // so that an answer fits into a message
@@ -73,8 +72,8 @@ msg::NicForecasts Expectations::list() const {
   list.same_fabric = prediction_->same_fabric();
   for (const msg::PredictedJob& job : prediction_->jobs()) list.jobs.push_back({job.name, job.period_ns});
   for (size_t i = 0; i < fabric_.nics().size(); ++i) {
-    const forecast::NicExpectation& expected = prediction_->of(i);
-    const forecast::NicLevel level = traffic_.judge(i, expected);
+    const NicExpectation& expected = prediction_->of(i);
+    const NicLevel level = traffic_.judge(i, expected);
     if (!expected.sends() && level.mean_bps == 0) continue;
     const fabric::Nic& nic = fabric_.nics()[i];
     list.nics.push_back({.host = fabric_.node(nic.host).name,

@@ -8,9 +8,9 @@
 
 #include "common/msg/control_messages.h"
 #include "common/telemetry/metrics.h"
+#include "controller/daemon/nic_prediction.h"
+#include "controller/daemon/nic_traffic.h"
 #include "controller/fabric/graph.h"
-#include "controller/forecast/nic_prediction.h"
-#include "controller/forecast/nic_traffic.h"
 
 namespace orrery::daemon {
 
@@ -20,7 +20,7 @@ class Expectations {
   Expectations(const fabric::Graph& fabric, telemetry::Metrics& metrics);
 
   // In place of the one before.
-  void take(forecast::NicPrediction prediction) { prediction_ = std::move(prediction); }
+  void take(NicPrediction prediction) { prediction_ = std::move(prediction); }
   // Of the NIC with the address; 0: nothing is expected of it.
   uint64_t bytes_per_iteration(const IpAddress& address) const;
   // Bytes that each NIC has sent, by the index in Graph::nics(). Nothing is kept while there is no prediction.
@@ -29,8 +29,8 @@ class Expectations {
 
  private:
   const fabric::Graph& fabric_;
-  std::optional<forecast::NicPrediction> prediction_;
-  forecast::NicTraffic traffic_;
+  std::optional<NicPrediction> prediction_;
+  NicTraffic traffic_;
   telemetry::Gauge& deviating_;
 };
 

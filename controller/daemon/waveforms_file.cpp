@@ -47,7 +47,7 @@ Result<std::string> read(const std::string& path) {
 
 }  // namespace
 
-Result<forecast::NicPrediction> load_waveforms(const std::string& path, const fabric::Graph& fabric) {
+Result<NicPrediction> load_waveforms(const std::string& path, const fabric::Graph& fabric) {
   ORRERY_ASSIGN(const std::string bytes, read(path));
   const auto waveforms = msg::decode_waveforms(bytes);
   if (!waveforms && waveforms.error().code == ErrorCode::kCorrupt)
@@ -56,7 +56,7 @@ Result<forecast::NicPrediction> load_waveforms(const std::string& path, const fa
   if (!waveforms)
     return refuse(path, waveforms.error().code,
                   fmt::format("{}; {} of the controller's version", waveforms.error().message, kCure));
-  auto prediction = forecast::NicPrediction::make(*waveforms, fabric);
+  auto prediction = NicPrediction::make(*waveforms, fabric);
   if (!prediction) return refuse(path, prediction.error().code, prediction.error().message);
   return prediction;
 }

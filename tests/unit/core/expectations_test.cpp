@@ -21,7 +21,7 @@ struct ExpectationsFixture : CoreFixture {
     return out;
   }
   void expect(const std::map<size_t, uint64_t>& bytes_by_nic) {
-    core.expect(*forecast::NicPrediction::make(waveforms(bytes_by_nic), fabric));
+    core.expect(*daemon::NicPrediction::make(waveforms(bytes_by_nic), fabric));
   }
   uint64_t planned_bytes(size_t src) {
     for (const msg::PlannedFlow& flow : plan().flows)

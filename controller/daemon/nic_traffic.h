@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
-#include "controller/forecast/nic_prediction.h"
+#include "controller/daemon/nic_prediction.h"
 
-namespace orrery::forecast {
+namespace orrery::daemon {
 
 enum class Verdict : uint8_t {
   kUnknown,       // too early to tell, or iterations too long to tell
@@ -59,4 +59,4 @@ class NicTraffic {
   size_t last_ = 0;              // the newest
 };
 
-}  // namespace orrery::forecast
+}  // namespace orrery::daemon

@@ -1,4 +1,4 @@
-#include "controller/forecast/nic_prediction.h"
+#include "controller/daemon/nic_prediction.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "common/base/nearest_name.h"
 
-namespace orrery::forecast {
+namespace orrery::daemon {
 namespace {
 
 constexpr size_t kMostJobsBytes = 64;  // of names listed, or a little over twice as many
@@ -82,4 +82,4 @@ Result<NicPrediction> NicPrediction::make(const msg::Waveforms& waveforms, const
   return out;
 }
 
-}  // namespace orrery::forecast
+}  // namespace orrery::daemon

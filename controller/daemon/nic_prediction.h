@@ -10,7 +10,7 @@
 #include "common/msg/waveform_messages.h"
 #include "controller/fabric/graph.h"
 
-namespace orrery::forecast {
+namespace orrery::daemon {
 
 // Waveforms are compared in slices of this length: agents report what a flow has sent ten times in it.
 inline constexpr uint64_t kSliceNs = 1'000'000'000;
@@ -46,4 +46,4 @@ class NicPrediction {
   bool same_fabric_ = false;
 };
 
-}  // namespace orrery::forecast
+}  // namespace orrery::daemon

@@ -1,8 +1,8 @@
-#include "controller/forecast/nic_traffic.h"
+#include "controller/daemon/nic_traffic.h"
 
 #include <algorithm>
 
-namespace orrery::forecast {
+namespace orrery::daemon {
 namespace {
 
 // Slices of as many whole iterations as fill `span_ns`, rounded.
@@ -70,4 +70,4 @@ NicLevel NicTraffic::judge(size_t nic, const NicExpectation& expected) const {
   return level;
 }
 
-}  // namespace orrery::forecast
+}  // namespace orrery::daemon

@@ -1,9 +1,9 @@
-#include "controller/forecast/nic_traffic.h"
+#include "controller/daemon/nic_traffic.h"
 
 #include <catch2/catch.hpp>
 #include <functional>
 
-using namespace orrery::forecast;
+using namespace orrery::daemon;
 
 namespace {
 

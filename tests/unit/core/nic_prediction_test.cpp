@@ -1,11 +1,11 @@
-#include "controller/forecast/nic_prediction.h"
+#include "controller/daemon/nic_prediction.h"
 
 #include <catch2/catch.hpp>
 
 #include "controller/fabric/topology.h"
 
 using namespace orrery;
-using namespace orrery::forecast;
+using namespace orrery::daemon;
 
 namespace {
 
