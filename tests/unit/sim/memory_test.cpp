@@ -1,9 +1,11 @@
 // What a study says that it needs, beside what it takes: in a process of its own, by the kernel's account.
-#include <sys/resource.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
 #include <sstream>
 
 #include "tools/sim/cli/cli.h"
@@ -39,13 +41,24 @@ double told_mib(const std::string& message) {
   return unit.starts_with("GiB") ? 1024 * number : number;
 }
 
-// The fabric alone is asked for first.
+// It is asked for in steps: the fabric, the jobs, and what plans make of them.
 double needed_mib(const Words& words) {
-  const double fabric = told_mib(refusal(words, 1e-6).err);
-  const double all = told_mib(refusal(words, fabric * 1.02 / 1024).err);
-  return all != 0 ? all : fabric;
+  double needed = 0;
+  for (double told = told_mib(refusal(words, 1e-6).err); told != 0;
+       told = told_mib(refusal(words, needed * 1.02 / 1024).err))
+    needed = told;
+  return needed;
 }
 
+// Most that the process `id` has had of the image it runs now.
+double high_water_mib(pid_t id) {
+  std::ifstream file("/proc/" + std::to_string(id) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
+  return 0;
+}
+
+// It is stopped when it is about to end: what wait4() tells counts this program too, which it was before exec.
 double taken_mib(Words words) {
   words.insert(words.begin(), {ORRERY_SIM, "run"});
   const pid_t child = fork();
@@ -55,14 +68,22 @@ double taken_mib(Words words) {
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
     execv(ORRERY_SIM, arguments.data());
     _exit(127);
   }
   int status = 0;
-  rusage usage{};
-  REQUIRE(wait4(child, &status, 0, &usage) == child);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSTOPPED(status));
+  REQUIRE(ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL) == 0);
+  REQUIRE(ptrace(PTRACE_CONT, child, nullptr, nullptr) == 0);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(status >> 8 == (SIGTRAP | PTRACE_EVENT_EXIT << 8));
+  const double taken = high_water_mib(child);
+  REQUIRE(ptrace(PTRACE_CONT, child, nullptr, nullptr) == 0);
+  REQUIRE(waitpid(child, &status, 0) == child);
   REQUIRE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+  return taken;
 }
 
 Words words_of(const std::string& line) {

@@ -13,7 +13,7 @@ namespace {
 
 // Bytes, measured with fabrics of 256 to 49,152 links and jobs of up to 10^6 messages (glibc). Lists double as they
 // grow and are copied then; the numbers count both.
-constexpr double kProcess = 12e6;  // libraries: more of them where they are in the page cache
+constexpr double kProcess = 10e6;
 constexpr double kLink = 480, kLinkOfIdeal = 200;
 constexpr double kTask = 24 * 1.6, kTransfer = 16 * 1.6, kEdge = 8 * 1.6, kRoundTask = 8, kFlow = 110;
 constexpr double kPlannedFlow = 430, kRehearsedTransfer = 110;
