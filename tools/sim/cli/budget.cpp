@@ -17,10 +17,14 @@ uint64_t limit_of(double memory_gib) {
   return available != 0 ? available : UINT64_MAX;
 }
 
+// `known`: all that it takes, or only a part, so that a cure may not be enough.
+enum class Known { kAll, kPart };
+
 Error refuse(const Scenario& scenario, double memory_gib, uint64_t bytes, uint64_t limit,
-             const std::vector<std::string>& cures) {
-  const std::string text = fmt::format("{}: needs {}, have {}: use {}", scenario.file, memory_text(bytes),
-                                       memory_text(limit), fmt::join(cures, "; or "));
+             const std::vector<std::string>& cures, Known known) {
+  const std::string text =
+      fmt::format("{}: needs {}{}, have {}: use {}", scenario.file, known == Known::kPart ? "at least " : "",
+                  memory_text(bytes), memory_text(limit), fmt::join(cures, "; or "));
   if (memory_gib <= 0) return Error{ErrorCode::kExhausted, text + "; or allow more (--memory-gib)"};
   const double gib = std::ceil(static_cast<double>(bytes) / static_cast<double>(kGib) * 1000) / 1000;
   return Error{ErrorCode::kExhausted, fmt::format("{}; or allow more (--memory-gib {})", text, gib)};
@@ -59,7 +63,7 @@ Status Budget::check_fabric(const Scenario& scenario, double memory_gib) {
   if (!scenario.leaf_spine) return {};  // a file is no larger than its reader allows
   const uint64_t bytes = fabric_memory(load_of(*scenario.leaf_spine)), limit = limit_of(memory_gib);
   if (bytes <= limit) return {};
-  return refuse(scenario, memory_gib, bytes, limit, {"fewer hosts, leaves or spines"});
+  return refuse(scenario, memory_gib, bytes, limit, {"fewer hosts, leaves or spines"}, Known::kPart);
 }
 
 Status Budget::check_jobs(const fabric::Graph& graph, const PlacedJobs& placed) {
@@ -69,7 +73,10 @@ Status Budget::check_jobs(const fabric::Graph& graph, const PlacedJobs& placed) 
   study_.jobs = placed.jobs;
   study_.jobs.insert(study_.jobs.end(), placed.workload.jobs.begin(), placed.workload.jobs.end());
   const uint64_t bytes = needed(study_);
-  return judge(bytes);
+  if (bytes <= limit_) return {};
+  // Planned schemes may split flows.
+  const bool planned = std::any_of(study_.schemes.begin(), study_.schemes.end(), plans);
+  return refuse(request_.scenario, request_.memory_gib, bytes, limit_, cures(), planned ? Known::kPart : Known::kAll);
 }
 
 Status Budget::check_traffic(const fabric::Graph& graph, const Traffic& traffic) {
@@ -86,12 +93,8 @@ Status Budget::check_traffic(const fabric::Graph& graph, const Traffic& traffic)
   StudySize size = study_.size;
   size.schemes = study_.schemes;
   const uint64_t bytes = memory_needed(load, size);
-  return judge(bytes);
-}
-
-Status Budget::judge(uint64_t bytes) const {
   if (bytes <= limit_) return {};
-  return refuse(request_.scenario, request_.memory_gib, bytes, limit_, cures());
+  return refuse(request_.scenario, request_.memory_gib, bytes, limit_, cures(), Known::kAll);
 }
 
 uint64_t Budget::needed(const Study& study) const {

@@ -17,7 +17,8 @@ class Budget {
 
   // Tasks that a workload file may prescribe at most.
   uint64_t max_tasks() const;
-  // Each: kExhausted tells what is needed, what there is, and every change that makes it fit.
+  // Each: kExhausted tells what is needed, what there is, and every change that makes it fit. "At least" where more may
+  // be asked for in the next step.
   static Status check_fabric(const Scenario& scenario, double memory_gib);
   Status check_jobs(const fabric::Graph& graph, const PlacedJobs& placed);
   // check_jobs() has been asked.
@@ -30,7 +31,6 @@ class Budget {
     StudySize size;
     std::vector<Scheme> schemes;
   };
-  Status judge(uint64_t bytes) const;
   uint64_t needed(const Study& study) const;
   // The largest number from 1 to `most` with which it fits; 0: none.
   uint64_t largest(uint64_t most, const std::function<void(Study&, uint64_t)>& change) const;
