@@ -16,6 +16,7 @@ constexpr uint64_t kCreditNs = 10'000'000'000;
 constexpr uint64_t kHashTag = 0x6e63636c68617368ull;  // "ncclhash": keeps these ids apart from those of unique ids
 
 Context contexts[kContexts];
+uint32_t taken[kContexts];  // 1: someone's. Not within the context, which is cleared as a whole once it is taken
 
 enum State : uint32_t { kNone = 0, kWaiting = 1, kClaimed = 2 };
 struct Expectation {
@@ -160,13 +161,11 @@ void report_withheld_slow() {
 namespace profiler {
 
 Context* new_context(int version) {
-  for (Context& context : contexts) {
-    uint32_t none = 0;
-    if (__atomic_load_n(&context.in_use, __ATOMIC_RELAXED) != 0 ||
-        !__atomic_compare_exchange_n(&context.in_use, &none, 1u, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+  for (uint32_t i = 0; i < kContexts; ++i) {
+    if (__atomic_load_n(&taken[i], __ATOMIC_RELAXED) != 0 || __atomic_exchange_n(&taken[i], 1u, __ATOMIC_ACQUIRE) != 0)
       continue;
-    context = {.in_use = 1, .version = version};
-    return &context;
+    contexts[i] = {.version = version};
+    return &contexts[i];
   }
   return nullptr;
 }
@@ -174,12 +173,12 @@ Context* new_context(int version) {
 Context* find_context(void* context) {
   const auto offset = reinterpret_cast<uintptr_t>(context) - reinterpret_cast<uintptr_t>(contexts);
   if (offset >= sizeof(contexts) || offset % sizeof(Context) != 0) return nullptr;
-  auto* found = static_cast<Context*>(context);
-  return __atomic_load_n(&found->in_use, __ATOMIC_ACQUIRE) != 0 ? found : nullptr;
+  const size_t index = offset / sizeof(Context);
+  return __atomic_load_n(&taken[index], __ATOMIC_ACQUIRE) != 0 ? &contexts[index] : nullptr;
 }
 
 void free_context(Context* context) {
-  __atomic_store_n(&context->in_use, 0u, __ATOMIC_RELEASE);
+  __atomic_store_n(&taken[context - contexts], 0u, __ATOMIC_RELEASE);
 }
 
 void identify(Context* context, uint64_t nccl_hash, uint32_t rank, uint32_t nranks) {

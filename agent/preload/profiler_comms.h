@@ -20,7 +20,6 @@
 namespace orrery::preload::profiler {
 
 struct Context {
-  uint32_t in_use;
   int version;        // of the interface NCCL chose
   bool known_to_api;  // else a hidden NCCL's
   bool told_ready;    // hidden: COMM_READY was sent

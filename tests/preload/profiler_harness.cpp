@@ -158,6 +158,29 @@ void hidden_threads(int version) {
   std::printf("done\n");
 }
 
+// Communicators come and go on several threads at once; counts the contexts that two had at the same time.
+void churn(int) {
+  constexpr int kThreads = 4;
+  std::atomic<void*> held[kThreads] = {};
+  std::atomic<int> shared = 0;
+  std::vector<std::thread> threads;
+  for (int self = 0; self < kThreads; ++self)
+    threads.emplace_back([&held, &shared, self] {
+      const Table<6>* table = own_table<6>();
+      for (uint64_t i = 0; i < 200'000; ++i) {
+        void* context = nullptr;
+        int mask = 0;
+        table->init(&context, i, &mask, "", 1, 8, self, nullptr);
+        held[self] = context;
+        for (int other = 0; other < kThreads; ++other) shared += other != self && held[other] == context;
+        held[self] = nullptr;
+        table->finalize(context);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::printf("shared %d\n", shared.load());
+}
+
 void hidden_syscalls(int version) {
   auto nccl = ProfiledNccl::create(version);
   ProfiledComm comm{0xaaaa, 4, 1};
@@ -260,6 +283,7 @@ int run(const std::string& scenario, int version) {
                                                        {"hidden-threads", hidden_threads},
                                                        {"hidden-syscalls", hidden_syscalls},
                                                        {"hostile", hostile},
+                                                       {"churn", churn},
                                                        {"api", api_tour},
                                                        {"api-many", api_many},
                                                        {"api-and-hidden", api_and_hidden}};

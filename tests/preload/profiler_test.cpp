@@ -197,6 +197,11 @@ TEST_CASE("attached, a graph's replay makes no system call") {
   CHECK(agent.events_of(ORRERY_EVENT_COLLECTIVE).size() + agent.dropped() >= 50'000);
 }
 
+TEST_CASE("no two communicators share a context, though they come and go on several threads") {
+  const auto result = run_program(command("churn", 6), {});
+  CHECK(result.out == "shared 0\n");
+}
+
 TEST_CASE("whatever NCCL hands the plug-in, in any order and any number of times, it says success and stays whole") {
   for (int version = 1; version <= 6; ++version) {
     INFO("version " << version);
