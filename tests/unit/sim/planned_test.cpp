@@ -40,6 +40,22 @@ TEST_CASE("with one failed spine a planned ring is within five per cent of the p
   CHECK(run_study(study).value().summaries[0].slowdown > 1.9);
 }
 
+TEST_CASE("how many queue pairs share a flow is taken from who knows it, for each kind of plan by itself") {
+  fabric::Graph graph = leaf_spine(4, 8, 32);
+  fail_spine(graph, "spine3");
+  const Traffic traffic = collective(graph, {.op = Op::kAllReduce, .bytes = 64'000'000});
+  SchemeOptions options;
+  const auto queue_pairs = [&](Scheme scheme) { return route(traffic, graph, scheme, options)->flows[0].qps.size(); };
+  const uint32_t asked = subflows_of(traffic, graph, Scheme::kOrreryStagger, options).value();
+  CHECK(asked > 3);
+  options.known = {.paths = 3};
+  CHECK(queue_pairs(Scheme::kOrreryPaths) == 3);
+  CHECK(queue_pairs(Scheme::kOrreryStagger) == asked);
+  options.known = {.others = 2};
+  CHECK(queue_pairs(Scheme::kOrreryPhases) == 2);
+  CHECK(subflows_of(traffic, graph, Scheme::kOrreryStagger, options).value() == 2);
+}
+
 TEST_CASE("an all-to-all that starts at once goes in rounds that keep the queues short, unless holds are limited") {
   const fabric::Graph graph = leaf_spine(4, 4, 16);
   const Traffic traffic =

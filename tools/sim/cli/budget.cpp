@@ -80,12 +80,10 @@ Status Budget::check_jobs(const fabric::Graph& graph, const PlacedJobs& placed) 
 }
 
 Status Budget::check_traffic(const fabric::Graph& graph, const Traffic& traffic) {
-  bool paths = false, others = false;  // the other planned schemes split flows alike
   for (const Scheme scheme : study_.schemes) {
-    bool& known = scheme == Scheme::kOrreryPaths ? paths : others;
-    if (!plans(scheme) || known) continue;
-    known = true;
+    if (!plans(scheme)) continue;
     ORRERY_ASSIGN(const uint32_t subflows, subflows_of(traffic, graph, scheme, study_.size.options));
+    study_.size.options.known.of(scheme) = subflows;
     study_.size.subflows = std::max(study_.size.subflows, subflows);
   }
   Load load = fabric_;

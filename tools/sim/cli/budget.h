@@ -23,6 +23,8 @@ class Budget {
   Status check_jobs(const fabric::Graph& graph, const PlacedJobs& placed);
   // check_jobs() has been asked.
   Status check_traffic(const fabric::Graph& graph, const Traffic& traffic);
+  // What check_traffic() found out about the study's planned schemes.
+  const Subflows& subflows() const { return study_.size.options.known; }
 
  private:
   // The study with what may be changed of it.

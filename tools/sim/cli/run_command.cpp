@@ -52,7 +52,9 @@ class RunCommand {
     ORRERY_ASSIGN(const PlacedJobs placed, placed_jobs(request_.scenario, graph_, budget.max_tasks()));
     ORRERY_TRY(budget.check_jobs(graph_, placed));
     ORRERY_ASSIGN(traffic_, traffic_of(request_.scenario, placed));
-    return budget.check_traffic(graph_, *traffic_);
+    ORRERY_TRY(budget.check_traffic(graph_, *traffic_));
+    subflows_ = budget.subflows();
+    return {};
   }
 
   // Before hours of work: can the files be written, and what is in them already?
@@ -95,6 +97,7 @@ class RunCommand {
     study.schemes = scenario.schemes;
     study.seeds = scenario.seeds;
     study.options = scenario.scheme_options;
+    study.options.known = subflows_;
     study.ideal = request_.ideal;
     study.clock_errors = [this](uint64_t seed) { return clock_errors(request_.scenario, graph_, seed); };
     const bool history = request_.history && !(request_.output.empty() && request_.page.empty());
@@ -135,6 +138,7 @@ class RunCommand {
   const Console& console_;
   const fabric::Graph& graph_;
   std::optional<Traffic> traffic_;
+  Subflows subflows_;
   std::optional<CsvFiles> csv_;
   std::optional<Result<std::string>> waveforms_;
   DocumentParts parts_;

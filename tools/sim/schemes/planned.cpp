@@ -49,10 +49,12 @@ planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph
 constexpr size_t kMaxSplitTransfers = 1u << 22;
 
 // Where links are gone or unequal, whole flows do not divide evenly over the rest.
-Result<uint32_t> choose_subflows(const planner::Snapshot& snapshot, const Traffic& traffic, uint32_t limit) {
+Result<uint32_t> choose_subflows(const planner::Snapshot& snapshot, const Traffic& traffic, Scheme scheme,
+                                 const SchemeOptions& options) {
+  if (const uint32_t known = options.known.of(scheme); known != 0) return known;
   const size_t transfers = std::max<size_t>(1, std::max(traffic.transfers.size(), 16 * traffic.flows.size()));
-  limit = std::min(limit, std::max(1u, static_cast<uint32_t>(kMaxSplitTransfers / transfers)));
-  return planner::least_subflows(snapshot, limit);
+  const uint32_t most = std::max(1u, static_cast<uint32_t>(kMaxSplitTransfers / transfers));
+  return planner::least_subflows(snapshot, std::min(options.subflows, most));
 }
 
 // A turn is kept only if the period is not too short: what the timeline does not know of (queues) takes time too.
@@ -85,8 +87,8 @@ void take_turns(const Traffic& traffic, const fabric::Graph& graph, const Scheme
 Result<uint32_t> subflows_of(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
                              const SchemeOptions& options) {
   if (!plans(scheme)) return 1;
-  return choose_subflows(snapshot_of(traffic, graph, scheme != Scheme::kOrreryPaths, options), traffic,
-                         options.subflows);
+  return choose_subflows(snapshot_of(traffic, graph, scheme != Scheme::kOrreryPaths, options), traffic, scheme,
+                         options);
 }
 
 Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph, Scheme scheme,
@@ -94,7 +96,7 @@ Result<Routed> route_planned(const Traffic& traffic, const fabric::Graph& graph,
   const bool stagger = scheme != Scheme::kOrreryPaths;
   planner::Snapshot snapshot = snapshot_of(traffic, graph, stagger, options);
   const bool turns = scheme == Scheme::kOrreryPhases || scheme == Scheme::kOrreryRepath;
-  ORRERY_ASSIGN(const uint32_t subflows, choose_subflows(snapshot, traffic, options.subflows));
+  ORRERY_ASSIGN(const uint32_t subflows, choose_subflows(snapshot, traffic, scheme, options));
   for (planner::FlowDemand& demand : snapshot.flows) demand.subflows = subflows;
   ORRERY_ASSIGN(const planner::Plan plan, planner::plan(snapshot));
   Routed routed;

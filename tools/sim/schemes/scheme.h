@@ -38,10 +38,19 @@ bool plans(Scheme scheme);
 // Whether packets of one connection may overtake each other, so that receivers must take them out of order.
 bool reorders(Scheme scheme);
 
+// Queue pairs of every flow, by scheme: kOrreryPaths splits for itself, the other planned schemes alike. 0: not known.
+struct Subflows {
+  uint32_t paths = 0;
+  uint32_t others = 0;
+  uint32_t& of(Scheme scheme) { return scheme == Scheme::kOrreryPaths ? paths : others; }
+  uint32_t of(Scheme scheme) const { return scheme == Scheme::kOrreryPaths ? paths : others; }
+};
+
 struct SchemeOptions {
   uint64_t seed = 1;
   uint32_t connections = 4;  // of kEcmpMulti
   uint32_t subflows = 32;    // of a planned scheme at most, taken where whole flows do not divide evenly over links
+  Subflows known;            // what subflows_of() said of this traffic and fabric, so that it is not asked again
   Time max_hold = 0;         // by which a planned send can be held back, as agents limit it; 0: without limit
   Time min_stagger = 0;      // how far apart starts on a link are at least, and at most; planned: planner::stagger()
   Time max_stagger = kNever;
