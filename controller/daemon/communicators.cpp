@@ -58,6 +58,26 @@ bool note_exchange(Communicator& communicator, const msg::Intent& intent) {
   return communicator.only_exchanges() != before;
 }
 
+std::map<AddressPair, uint64_t> sent_by(Communicator& communicator, const forecast::Operation& operation,
+                                        uint32_t caller) {
+  std::map<AddressPair, uint64_t> sent;
+  for (const forecast::RankFlow& flow :
+       forecast::flows_of(operation.op, operation.bytes, communicator.nranks, operation.peer, caller)) {
+    const Rank &src = communicator.ranks[flow.src_rank], &dst = communicator.ranks[flow.dst_rank];
+    if (src.host != dst.host) sent[{src.address, dst.address}] += flow.bytes;
+  }
+  return sent;
+}
+
+// How often a rank sends to one other.
+uint32_t sends_in(const std::vector<Calls>& round) {
+  std::map<uint32_t, uint32_t> to;
+  uint32_t most = 0;
+  for (const Calls& calls : round)
+    if (calls.operation.op == ORRERY_OP_SEND) most = std::max(most, to[calls.operation.peer] += calls.count);
+  return most;
+}
+
 // More by so much that a plan made for `planned` may be a bad one.
 bool outgrown(uint64_t planned, uint64_t bytes) {
   return bytes > planned + planned / 4;
@@ -169,11 +189,11 @@ void CommunicatorBook::assume_ring(Communicator& communicator) {
     const AddressPair pair = {communicator.ranks[rank].address,
                               communicator.ranks[(rank + 1) % communicator.nranks].address};
     const bool same_host = communicator.ranks[rank].host == communicator.ranks[(rank + 1) % communicator.nranks].host;
-    if (!same_host && communicator.pairs.emplace(pair, kAssumedBytes).second) ++receivers[pair.first];
+    if (!same_host && communicator.pairs.emplace(pair, PairLoad{kAssumedBytes}).second) ++receivers[pair.first];
   }
-  for (auto& [pair, bytes] : communicator.pairs) {
+  for (auto& [pair, load] : communicator.pairs) {
     const uint64_t expected = senders_seen_.contains(pair.first) ? 0 : expected_bytes_(pair.first);
-    if (expected != 0) bytes = std::max<uint64_t>(1, expected / receivers[pair.first]);
+    if (expected != 0) load.operation_bytes = std::max<uint64_t>(1, expected / receivers[pair.first]);
   }
 }
 
@@ -217,7 +237,7 @@ Observation CommunicatorBook::on_intent(const std::string& host, const msg::Inte
 Change CommunicatorBook::learn(Communicator& communicator, const msg::Intent& intent, std::vector<AddressPair>& pairs) {
   const forecast::Operation operation = {intent.op, intent.bytes, intent.peer};
   if (communicator.assumed) {
-    for (auto& [pair, bytes] : communicator.pairs) bytes = 0;
+    for (auto& [pair, load] : communicator.pairs) load = {};
     communicator.assumed = false;
   }
   if (!is_point_to_point(intent.op)) {
@@ -234,14 +254,8 @@ Change CommunicatorBook::learn(Communicator& communicator, const msg::Intent& in
 
 Change CommunicatorBook::add_flows(Communicator& communicator, const forecast::Operation& operation, uint32_t caller,
                                    std::vector<AddressPair>* pairs) {
-  std::map<AddressPair, uint64_t> sent;
-  for (const forecast::RankFlow& flow :
-       forecast::flows_of(operation.op, operation.bytes, communicator.nranks, operation.peer, caller)) {
-    const Rank &src = communicator.ranks[flow.src_rank], &dst = communicator.ranks[flow.dst_rank];
-    if (src.host != dst.host) sent[{src.address, dst.address}] += flow.bytes;
-  }
   Change change = Change::kNone;
-  for (const auto& [pair, bytes] : sent) {
+  for (const auto& [pair, bytes] : sent_by(communicator, operation, caller)) {
     if (pairs != nullptr) {
       pairs->push_back(pair);
       senders_seen_.insert(pair.first);
@@ -249,14 +263,42 @@ Change CommunicatorBook::add_flows(Communicator& communicator, const forecast::O
     const auto known = communicator.pairs.find(pair);
     if (known == communicator.pairs.end()) {
       if (communicator.pairs.size() >= kMaxPairs) continue;
-      communicator.pairs[pair] = bytes;
+      communicator.pairs[pair] = {bytes};
+      communicator.round.clear();    // to be asked for again, with the new pair
       change = Change::kMembership;  // a pair no plan has thought of: its connections may be about to be made
-    } else if (outgrown(known->second, bytes)) {
-      known->second = bytes;
+    } else if (outgrown(known->second.operation_bytes, bytes)) {
+      known->second.operation_bytes = bytes;
       change = std::max(change, Change::kUsage);
     }
   }
   return change;
+}
+
+Change CommunicatorBook::set_round(uint64_t comm_id, std::vector<Calls> round) {
+  Communicator* communicator = find(comm_id);
+  if (communicator == nullptr || communicator->round == round) return Change::kNone;
+  std::map<AddressPair, PairLoad> sums;
+  for (const Calls& calls : round) {
+    if (is_point_to_point(calls.operation.op)) continue;
+    for (const auto& [pair, bytes] : sent_by(*communicator, calls.operation, 0)) {
+      sums[pair].round_bytes += bytes * calls.count;
+      sums[pair].round_calls += calls.count;
+    }
+  }
+  const uint32_t sends = sends_in(round);
+  bool other = false;
+  for (auto& [pair, load] : communicator->pairs) {
+    const PairLoad before = load;
+    const PairLoad& sum = sums[pair];
+    // What is larger than all collectives together was sent by itself.
+    const uint32_t own = sum.round_bytes < load.operation_bytes ? sends : 0;
+    load.round_bytes = sum.round_bytes + load.operation_bytes * own;
+    load.round_calls = sum.round_calls + own;
+    other |= outgrown(before.bytes(), load.bytes()) || outgrown(load.bytes(), before.bytes()) ||
+             outgrown(before.calls(), load.calls()) || outgrown(load.calls(), before.calls());
+  }
+  communicator->round = std::move(round);
+  return other ? Change::kUsage : Change::kNone;
 }
 
 void CommunicatorBook::forget(std::map<uint64_t, Communicator>::iterator communicator) {

@@ -29,6 +29,25 @@ struct Rank {
   uint64_t sequence_offset = 0;  // added to what that agent says
 };
 
+// What one host sends another for a communicator.
+struct PairLoad {
+  uint64_t operation_bytes = 0;  // most of one operation
+  uint64_t round_bytes = 0;      // of all in a round of the job together
+  uint32_t round_calls = 0;      // that these are; 0: no round is known
+
+  // A round in which the largest operation has no place is of the past.
+  bool has_round() const { return round_calls != 0 && round_bytes >= operation_bytes; }
+  uint64_t bytes() const { return has_round() ? round_bytes : operation_bytes; }
+  uint32_t calls() const { return has_round() ? round_calls : 1; }
+};
+
+// An operation, as often as a communicator calls it in a round.
+struct Calls {
+  forecast::Operation operation;
+  uint32_t count = 0;
+  friend bool operator==(const Calls&, const Calls&) = default;
+};
+
 struct Communicator {
   uint64_t comm_id = 0;
   uint32_t nranks = 0;
@@ -37,7 +56,8 @@ struct Communicator {
   uint32_t gone = 0;                         // ranks
   uint64_t gone_since_ns = 0;                // first rank that went
   uint64_t seen_ns = 0;                      // last sign of life
-  std::map<AddressPair, uint64_t> pairs;     // different hosts that send to each other -> most bytes of one operation
+  std::map<AddressPair, PairLoad> pairs;     // different hosts that send to each other
+  std::vector<Calls> round;                  // that `pairs` hold the bytes of
   bool device_traffic = false;               // some rank may also send without the CPU: partly uncontrolled
   bool assumed = true;                       // `pairs` is the ring assumed at announcement, no operation was seen yet
   std::vector<forecast::Operation> learned;  // distinct operations that all ranks call alike
@@ -79,6 +99,8 @@ class CommunicatorBook {
 
   Change on_event(const std::string& host, const msg::CommunicatorEvent& event, uint64_t now_ns);
   Observation on_intent(const std::string& host, const msg::Intent& intent, uint64_t now_ns);
+  // What it calls in a round of its job. Of sends one rank's are known, and taken as a pattern for all.
+  Change set_round(uint64_t comm_id, std::vector<Calls> round);
   void touch(uint64_t comm_id, uint64_t now_ns);
   // The agent of the host is gone: another rank is observed meanwhile.
   void on_agent_gone(const std::string& host);

@@ -9,6 +9,7 @@
 
 #include "common/base/clock.h"
 #include "controller/daemon/answers.h"
+#include "controller/daemon/rounds.h"
 
 namespace orrery::daemon {
 namespace {
@@ -18,6 +19,7 @@ constexpr double kNsPerSecond = 1e9;
 constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr uint64_t kSavePeriodNs = 2'000'000'000;  // of what was learned; plans are saved when they are in force
 constexpr uint64_t kExpireNs = 100 * kNsPerMs;
+constexpr uint64_t kRoundsNs = 1'000 * kNsPerMs;
 constexpr uint64_t kMovePatienceNs = 60'000 * kNsPerMs;
 
 bool same(const drivers::Flow& a, const drivers::Flow& b) {
@@ -218,6 +220,7 @@ void Core::on_telemetry(const msg::SwitchTelemetry& telemetry, uint64_t now_ns) 
 void Core::step(uint64_t now_ns) {
   rollout_.poll(now_ns);
   expire(now_ns);
+  if (now_ns >= rounds_due_ns_) look_at_rounds(now_ns);
   if (now_ns >= plan_due_ns_) plan(now_ns);
   if (options_.turns && now_ns >= turns_.due_ns()) look_at_turns(now_ns);
   settle(now_ns);
@@ -287,6 +290,12 @@ void Core::roll_out(uint64_t now_ns) {
   rolled_out_ = std::move(flows);
   rolled_out_ns_ = now_ns;
   ++path_epoch_;
+}
+
+void Core::look_at_rounds(uint64_t now_ns) {
+  rounds_due_ns_ = now_ns + kRoundsNs;
+  for (CommunicatorRound& round : find_rounds(fabric_, communicators_, forecaster_))
+    want(communicators_.set_round(round.comm_id, std::move(round.calls)), now_ns);
 }
 
 void Core::look_at_turns(uint64_t now_ns) {

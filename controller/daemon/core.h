@@ -114,6 +114,7 @@ class Core : public api::Receiver {
   void adopt(Demands demands, std::shared_ptr<const planner::Plan> plan, uint64_t planning_ns);
   std::vector<drivers::Flow> flows_to_roll_out() const;
   void roll_out(uint64_t now_ns);
+  void look_at_rounds(uint64_t now_ns);
   void look_at_turns(uint64_t now_ns);
   // Of a flow of the plan in force: its stagger, and what its job waits for others.
   uint64_t release_offset_ns(size_t index) const;
@@ -153,6 +154,7 @@ class Core : public api::Receiver {
   uint64_t plan_due_ns_ = UINT64_MAX;
   uint64_t announced_ns_ = 0;  // when the newest communicator became complete; 0: its plan is out
   uint64_t expired_ns_ = 0;
+  uint64_t rounds_due_ns_ = 0;
   uint64_t path_epoch_ = 1;  // counts link states and rules
   uint64_t saved_ns_ = 0;
   uint64_t saved_version_ = 0;

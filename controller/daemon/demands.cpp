@@ -28,7 +28,8 @@ constexpr size_t kMaxPlainPerHost =
 
 struct PairUse {
   uint64_t comm_id = 0;  // 0: more than one
-  uint64_t bytes = 0;    // of all communicators together, which may send at the same time
+  uint64_t bytes = 0;    // of a round of all communicators together, which may send at the same time
+  uint32_t collectives = 0;
   bool exchange = false;
 };
 
@@ -36,10 +37,11 @@ std::map<AddressPair, PairUse> pairs_in_use(const CommunicatorBook& communicator
   std::map<AddressPair, PairUse> used;
   for (const auto& [id, communicator] : communicators.all()) {
     if (!communicator.complete()) continue;
-    for (const auto& [pair, bytes] : communicator.pairs) {
+    for (const auto& [pair, load] : communicator.pairs) {
       const auto [use, first] = used.try_emplace(pair);
       use->second.comm_id = first ? id : 0;
-      use->second.bytes += bytes;
+      use->second.bytes += load.bytes();
+      use->second.collectives += load.calls();
       use->second.exchange = first && communicator.only_exchanges();
     }
   }
@@ -79,10 +81,14 @@ Demands build_demands(const fabric::Graph& fabric, const CommunicatorBook& commu
   Demands demands;
   demands.snapshot.fabric = &fabric;
   demands.snapshot.options = rules.options;
-  const auto add = [&](const DemandKey& key, uint64_t comm_id, uint64_t bytes, LiveFlow* live, bool exchange) {
-    planner::FlowDemand demand{
-        .flow_id = ids.id_of(key), .comm_id = comm_id, .src = key.tuple.src, .dst = key.tuple.dst, .bytes = bytes};
-    demand.exchange = exchange;
+  const auto add = [&](const DemandKey& key, const PairUse& use, LiveFlow* live) {
+    planner::FlowDemand demand{.flow_id = ids.id_of(key),
+                               .comm_id = use.comm_id,
+                               .src = key.tuple.src,
+                               .dst = key.tuple.dst,
+                               .bytes = use.bytes};
+    demand.exchange = use.exchange;
+    demand.collectives = use.collectives;
     if (live != nullptr && !rules.moves_live_flows) demand.fixed = path_of(*live).value_or(fabric::Path());
     if (demand.fixed.empty()) demand.current = current(demand.flow_id);
     demands.snapshot.flows.push_back(std::move(demand));
@@ -94,10 +100,10 @@ Demands build_demands(const fabric::Graph& fabric, const CommunicatorBook& commu
     // What can move while it runs is planned anew; one flow that cannot holds its pair where it is.
     const auto stuck =
         std::find_if(live.begin(), live.end(), [&](LiveFlow* flow) { return !rules.host_may_move(*flow); });
-    add(pair_key(pair.first, pair.second), use.comm_id, use.bytes, stuck == live.end() ? nullptr : *stuck,
-        use.exchange);
+    add(pair_key(pair.first, pair.second), use, stuck == live.end() ? nullptr : *stuck);
   }
-  for (const auto& [tuple, use] : heaviest_plain(flows, used)) add({tuple}, 0, use.bytes, use.flow, false);
+  for (const auto& [tuple, use] : heaviest_plain(flows, used))
+    add({tuple}, {.bytes = use.bytes, .collectives = 1}, use.flow);
   return demands;
 }
 

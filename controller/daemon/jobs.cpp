@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
 #include "common/abi/event_abi.h"
+#include "controller/daemon/host_sets.h"
 #include "controller/forecast/traffic_model.h"
 
 namespace orrery::daemon {
@@ -47,24 +47,9 @@ struct Member {
   }
 };
 
-// Sets of hosts that have communicators in common.
-class Hosts {
- public:
-  explicit Hosts(size_t nodes) : parent_(nodes) { std::iota(parent_.begin(), parent_.end(), 0u); }
-  uint32_t root(uint32_t node) {
-    while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
-    return node;
-  }
-  void unite(uint32_t a, uint32_t b) { parent_[root(a)] = root(b); }
-
- private:
-  std::vector<uint32_t> parent_;
-};
-
 class Finder {
  public:
-  explicit Finder(const JobSources& sources)
-      : sources_(sources), fabric_(sources.fabric), hosts_(fabric_.nodes().size()) {}
+  explicit Finder(const JobSources& sources) : sources_(sources), fabric_(sources.fabric), hosts_(fabric_) {}
 
   Result<Jobs> run(size_t limit) {
     size_t looked_at = 0;
@@ -74,7 +59,7 @@ class Finder {
                      fmt::format("there are more than {} ranks and pairs of hosts, too many to look at", limit)};
     for (const auto& [id, communicator] : sources_.communicators.all()) {
       if (!communicator.complete()) continue;
-      unite(communicator);
+      hosts_.unite(communicator);
       if (auto member = member_of(communicator)) members_.push_back(*std::move(member));
     }
     if (members_.empty()) return Jobs{};
@@ -85,13 +70,6 @@ class Finder {
   }
 
  private:
-  uint32_t host_of(const IpAddress& address) const { return fabric_.find_nic(address)->host; }
-
-  void unite(const Communicator& communicator) {
-    const uint32_t first = host_of(communicator.ranks.begin()->second.address);
-    for (const auto& [rank, member] : communicator.ranks) hosts_.unite(first, host_of(member.address));
-  }
-
   std::optional<Member> member_of(const Communicator& communicator) const {
     Member member{.communicator = &communicator};
     const auto rhythm = sources_.forecaster.rhythm(communicator.comm_id);
@@ -102,9 +80,9 @@ class Finder {
     for (const forecast::Operation& operation : communicator.learned)
       member.largest_bytes =
           std::max(member.largest_bytes, forecast::flow_bytes(operation.op, operation.bytes, communicator.nranks));
-    for (const auto& [pair, bytes] : communicator.pairs)
-      if (const fabric::Path* path = bytes != 0 ? sources_.path_of(pair) : nullptr)
-        for (const LinkId link : *path) member.load[link] += bytes;
+    for (const auto& [pair, load] : communicator.pairs)
+      if (const fabric::Path* path = load.operation_bytes != 0 ? sources_.path_of(pair) : nullptr)
+        for (const LinkId link : *path) member.load[link] += load.operation_bytes;
     for (const auto& [link, bytes] : member.load)
       member.drain_s = std::max(member.drain_s, busy_s(link, static_cast<double>(bytes)));
     return member;
@@ -122,12 +100,12 @@ class Finder {
     });
     std::map<uint32_t, uint32_t> by_root;
     for (Member& member : members_) {
-      const uint32_t root = hosts_.root(host_of(member.communicator->ranks.begin()->second.address));
+      const uint32_t root = hosts_.of(*member.communicator);
       member.job = by_root.try_emplace(root, static_cast<uint32_t>(by_root.size())).first->second;
     }
     of_host_.assign(fabric_.nodes().size(), kNone);
     for (const fabric::Nic& nic : fabric_.nics())
-      if (const auto job = by_root.find(hosts_.root(nic.host)); job != by_root.end()) of_host_[nic.host] = job->second;
+      if (const auto job = by_root.find(hosts_.of(nic.host)); job != by_root.end()) of_host_[nic.host] = job->second;
     name_jobs(by_root.size());
   }
 
@@ -236,7 +214,7 @@ class Finder {
 
   const JobSources& sources_;
   const fabric::Graph& fabric_;
-  Hosts hosts_;
+  HostSets hosts_;
   std::vector<Member> members_;
   std::vector<Job> jobs_;
   std::vector<uint32_t> of_host_;  // by NodeId

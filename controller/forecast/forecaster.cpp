@@ -219,6 +219,16 @@ std::optional<Rhythm> Forecaster::rhythm(uint64_t comm_id) const {
   return found == histories_.end() ? std::nullopt : found->second->rhythm();
 }
 
+std::vector<uint64_t> Forecaster::starts_ns(uint64_t comm_id) const {
+  std::vector<uint64_t> starts;
+  const auto found = histories_.find(comm_id);
+  if (found == histories_.end()) return starts;
+  const PeriodFinder& finder = found->second->finder;
+  starts.reserve(finder.size());
+  for (uint32_t back = finder.size(); back-- > 0;) starts.push_back(finder.recent(back).start_ns);
+  return starts;
+}
+
 Score Forecaster::score(uint64_t comm_id) const {
   const auto found = histories_.find(comm_id);
   return found == histories_.end() ? Score{} : found->second->score;

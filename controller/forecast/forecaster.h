@@ -7,6 +7,7 @@
 // Not thread-safe.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,7 +23,7 @@ struct Operation {
   uint16_t op = 0;  // enum orrery_collective_op
   uint64_t bytes = 0;
   uint32_t peer = 0xffffffff;
-  friend bool operator==(const Operation&, const Operation&) = default;
+  friend auto operator<=>(const Operation&, const Operation&) = default;
 };
 
 struct Prediction {
@@ -64,6 +65,8 @@ class Forecaster {
   std::optional<bool> observe(uint64_t comm_id, const Operation& operation, uint64_t start_ns);
   std::optional<Prediction> predict(uint64_t comm_id) const;
   std::optional<Rhythm> rhythm(uint64_t comm_id) const;
+  // When the last operations started, oldest first: two whole rounds of the longest sequence that can be learned.
+  std::vector<uint64_t> starts_ns(uint64_t comm_id) const;
   Score score(uint64_t comm_id) const;
   void forget(uint64_t comm_id);
   size_t communicators() const { return histories_.size(); }
