@@ -142,4 +142,38 @@ TEST_CASE("senders on one congested link move apart") {
   }
 }
 
+TEST_CASE("senders whose reason to move never comes stay on their path") {
+  const auto changes = [](PathPolicy policy, const auto& set) {
+    const Pairs pairs(4, 2'000'000, policy, 5);
+    PacketConfig config = reordering_config();
+    config.ecn.enabled = true;
+    config.ecn.kmin_bytes = 50'000;
+    config.ecn.kmax_bytes = 100'000;
+    set(config);
+    return run_packets(pairs.graph, pairs.program, config).totals.path_changes;
+  };
+  CHECK(changes(PathPolicy::kRehash, [](PacketConfig& c) { c.choice.rehash_after = 1'000'000; }) == 0);
+  CHECK(changes(PathPolicy::kFlowlet, [](PacketConfig& c) { c.choice.flowlet_gap = kPerMs; }) == 0);
+  CHECK(changes(PathPolicy::kBurst, [](PacketConfig& c) { c.telemetry.sample_every = 0; }) == 0);
+  // The only packet that looks is the first, which finds no queue.
+  CHECK(changes(PathPolicy::kBurst, [](PacketConfig& c) { c.telemetry.sample_every = 1'000'000; }) == 0);
+  CHECK(changes(PathPolicy::kBurst, [](PacketConfig& c) { c.telemetry.sample_every = 100; }) > 0);
+}
+
+TEST_CASE("who takes the paths of unmarked ACKs again leaves a path that another flow fills") {
+  const auto graph = leaf_spine(2, 2, 4);
+  const auto paths = [&](uint32_t src, uint32_t dst) { return graph.paths(graph.nics()[src], graph.nics()[dst]); };
+  ProgramBuilder builder(graph);
+  builder.add_send_step(builder.add_message(builder.add_qp(0, 2, {paths(0, 2)[0]}), 8'000'000));
+  builder.add_send_step(
+      builder.add_message(builder.add_qp(1, 3, paths(1, 3), PathPolicy::kRecycle, k100G / 2), 4'000'000));
+  PacketConfig config = reordering_config();
+  config.ecn.enabled = true;
+  config.ecn.kmin_bytes = 10'000;
+  config.ecn.kmax_bytes = 20'000;
+  const RunResult result = run_packets(graph, builder.build().value(), config);
+  CHECK(result.totals.delivered_messages == 2);
+  CHECK(result.links[paths(1, 3)[1][1]].sent_bytes > 0.9 * 4'000'000);
+}
+
 }  // namespace orrery::sim

@@ -10,15 +10,18 @@ bool Domain::is_live(uint32_t path) const {
   return true;
 }
 
-// Another of the queue pair's paths that is not known to be dead, the next in turn or any; none left: the present one.
+// A path of the queue pair that is not known to be dead: the next in turn, any other, or of kRecycle any at all: where
+// there are two, always the other would be the bad one after each good one. None left: the present one.
 uint32_t Domain::next_live_path(uint32_t id) {
   const QueuePair& pair = world_.program.qps[id];
   QpSender& qp = world_.senders[id];
-  const uint32_t others = pair.path_count - 1;
+  const bool any = pair.policy == PathPolicy::kRecycle;
+  const uint32_t candidates = any ? pair.path_count : pair.path_count - 1;
+  const uint32_t base = any ? 0 : qp.path_position + 1;
   uint32_t first = 0;
-  if (pair.policy != PathPolicy::kSpray && pair.policy != PathPolicy::kStatic) first = draw(qp.random) % others;
-  for (uint32_t i = 0; i < others; ++i) {
-    const uint32_t position = (qp.path_position + 1 + (first + i) % others) % pair.path_count;
+  if (pair.policy != PathPolicy::kSpray && pair.policy != PathPolicy::kStatic) first = draw(qp.random) % candidates;
+  for (uint32_t i = 0; i < candidates; ++i) {
+    const uint32_t position = (base + (first + i) % candidates) % pair.path_count;
     const uint32_t path = world_.program.qp_paths[pair.first_path + position];
     if (!is_live(path)) continue;
     qp.path_position = position;

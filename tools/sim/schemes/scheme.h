@@ -30,7 +30,7 @@ enum class Scheme : uint8_t {
 
 // Every scheme, in the order of reports.
 std::span<const Scheme> all_schemes();
-// "ecmp", "ecmp-4", ... as written on command lines.
+// "ecmp", "ecmp-multi", ... as written on command lines.
 std::string_view name_of(Scheme scheme);
 std::optional<Scheme> scheme_of(std::string_view name);
 // Whether the planner gives the paths.
