@@ -123,6 +123,7 @@ TEST_CASE("a scenario that contradicts its fabric is refused when they meet") {
             .find("s.yaml: job train needs 8 hosts, and 6 of the fabric's 8 are left") == 0);
   CHECK(meets(replaced("leaf1:p5", "leaf7:p5")).find("s.yaml: faults: the fabric has no port 'leaf7:p5'") == 0);
   CHECK(meets(replaced("link: \"leaf1:p5\"", "pausing_nic: \"h3:eth0\"")) == "taken");
+  CHECK(meets(replaced("link: \"leaf1:p5\"", "switch: h3")).find("s.yaml: faults: the fabric has no switch 'h3'") == 0);
   CHECK(meets(replaced("link: \"leaf1:p5\"", "pausing_nic: \"leaf1:p5\"")) ==
         "s.yaml: faults: 'leaf1:p5' is no NIC; write HOST:NIC, such as h5:eth0");
   CHECK(meets("engine: {kind: fluid}\nfaults: [{at_us: 1, pausing_nic: \"h3:eth0\"}]\n" +
@@ -130,6 +131,18 @@ TEST_CASE("a scenario that contradicts its fabric is refused when they meet") {
         "s.yaml: faults: the fluid engine has no pauses; take the packet engine for pausing_nic");
   CHECK(meets(replaced("h2:eth0", "h1:eth0")) ==
         "s.yaml: job pinned: host 'h1:eth0' stands there twice; use ranks_per_host");
+}
+
+TEST_CASE("a switch that fails takes all its cables with it, both ways") {
+  const Scenario scenario = parse_scenario(replaced("link: \"leaf1:p5\"", "switch: spine1"), "s.yaml").value();
+  const fabric::Graph graph = graph_of(scenario).value();
+  std::set<fabric::LinkId> failed, expected;
+  const PacketConfig config = packet_config(scenario, graph, Scheme::kEcmp, 1).value();
+  for (const Fault& fault : config.faults) failed.insert(fault.link);
+  for (fabric::LinkId link = 0; link < graph.links().size(); ++link)
+    if (graph.node(graph.link(link).from).name == "spine1" || graph.node(graph.link(link).to).name == "spine1")
+      expected.insert(link);
+  CHECK(failed == expected);
 }
 
 TEST_CASE("what is down carries nothing, in either direction") {

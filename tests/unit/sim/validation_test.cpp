@@ -150,4 +150,43 @@ TEST_CASE("one lost packet makes a sender go back as a trace by hand has it") {
   CHECK(result.delivered_at[0] == nak + 3 * kFullPacket + kFullPacket + 2 * kPerUs);
 }
 
+// As above, and the packet that comes again at the NAK's bidding, in the nineteenth place, is lost too.
+TEST_CASE("a packet that is lost twice comes when a selective receiver asks again, not at the sender's timeout") {
+  const auto graph = leaf_spine(1, 1, 2);
+  ProgramBuilder builder(graph);
+  constexpr uint32_t kPackets = 2'000;
+  builder.add_send_step(builder.add_message(builder.add_qp(0, 1, {only_path(graph, 0, 1)}), kPackets * 4'000));
+  PacketConfig config = plain_config();
+  config.transport.recovery = Recovery::kSelectiveRepeat;
+  const uint32_t port = only_path(graph, 0, 1)[1];
+  for (const Time place : {3, 19}) {
+    const Time at = place * kFullPacket + kPerUs;
+    config.faults.push_back({.at = at - 1'000, .link = port, .up = false});
+    config.faults.push_back({.at = at + 1'000, .link = port, .up = true});
+  }
+  const RunResult result = run_packets(graph, builder.build().value(), config);
+  CHECK(result.totals.drops == 2);
+  CHECK(result.totals.retransmitted == 2);
+  // All others filled the link, which sends the two that were lost besides.
+  CHECK(result.delivered_at[0] == (kPackets + 2 + 1) * kFullPacket + 2 * kPerUs);
+}
+
+TEST_CASE("the end of a message that is lost comes again at one timeout, not a packet at each") {
+  const auto graph = leaf_spine(1, 1, 2);
+  ProgramBuilder builder(graph);
+  builder.add_send_step(builder.add_message(builder.add_qp(0, 1, {only_path(graph, 0, 1)}), 5 * 4'000));
+  PacketConfig config = plain_config();
+  config.transport.recovery = GENERATE(Recovery::kGoBackN, Recovery::kSelectiveRepeat);
+  // The last two: the port is dead when they come.
+  const uint32_t port = only_path(graph, 0, 1)[1];
+  const Time fourth = 4 * kFullPacket + kPerUs;
+  config.faults = {{.at = fourth - 1'000, .link = port, .up = false}, {.at = kPerMs, .link = port, .up = true}};
+  const RunResult result = run_packets(graph, builder.build().value(), config);
+  CHECK(result.totals.drops == 2);
+  CHECK(result.totals.retransmitted == 2);
+  // The timer begins anew with the last ACK, the third packet's.
+  const Time last_ack = 4 * kFullPacket + 2 * kPerUs + 2 * (kControlPacket + kPerUs);
+  CHECK(result.delivered_at[0] == last_ack + config.transport.retransmit_timeout + 3 * kFullPacket + 2 * kPerUs);
+}
+
 }  // namespace orrery::sim

@@ -56,6 +56,9 @@ struct Transport {
   Recovery recovery = Recovery::kGoBackN;
   // Selective repeat: a gap counts as a loss once a packet this much later has come. Paths that reorder need it.
   uint32_t reorder_packets = 0;
+  // And asks again for the first missing packet once it has waited so long while others came: that it was lost twice.
+  // The longer timeout of IRN (Mittal et al., SIGCOMM 2018).
+  Time ask_again = 320 * kPerUs;
   Time retransmit_timeout = 4 * kPerMs;
 };
 

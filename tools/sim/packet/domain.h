@@ -79,6 +79,7 @@ class alignas(128) Domain {
   void deliver_ack(uint32_t host, const Packet& packet);
   void deliver_nak(uint32_t host, const Packet& packet);
   void deliver_ahead(uint32_t host, const Packet& packet);
+  void ask_for_missing(uint32_t host, const Packet& packet);
   bool came_ahead(uint32_t qp, uint32_t psn);
   void send_control(uint32_t host, const Packet& answered, PacketKind kind, uint32_t psn);
   void kick(uint32_t host);
@@ -91,6 +92,7 @@ class alignas(128) Domain {
   void acknowledge(uint32_t qp, uint32_t psn);
   void arm_retransmit(uint32_t qp);
   void rewind(uint32_t qp, uint32_t psn);
+  void resend_all(uint32_t qp);
 
   void complete(const Successors& successors);
   void step_ready(uint32_t step);

@@ -44,7 +44,10 @@ void Domain::deliver_data(uint32_t host, const Packet& packet) {
     ++counters_.delivered_messages;
     complete(world_.program.messages[message.message].on_delivered);
   } while (came_ahead(packet.qp, qp.expected_psn));
-  if (world_.reordered.empty()) qp.asked = 0;
+  if (world_.reordered.empty())
+    qp.asked = 0;
+  else
+    qp.ask_again = qp.asked > qp.expected_psn ? now_ + config_.transport.ask_again : kNever;
   if (qp.unacknowledged >= config_.transport.ack_every || last) {
     qp.unacknowledged = 0;
     send_control(host, packet, PacketKind::kAck, qp.expected_psn);
@@ -75,9 +78,20 @@ void Domain::deliver_ahead(uint32_t host, const Packet& packet) {
     counters_.delivered_bytes += packet.bytes - config_.transport.header_bytes;
   }
   send_control(host, packet, PacketKind::kAck, qp.expected_psn);
-  const uint32_t reorder = config_.transport.reorder_packets;
-  for (uint32_t psn = std::max(qp.asked, qp.expected_psn); psn + reorder < packet.psn; ++psn) {
-    if (!window.test(psn)) send_control(host, packet, PacketKind::kNak, psn);
+  ask_for_missing(host, packet);
+}
+
+// Selective repeat: what should have come before this packet, or was asked for long ago.
+void Domain::ask_for_missing(uint32_t host, const Packet& packet) {
+  QpReceiver& qp = world_.receivers[packet.qp];
+  const Transport& transport = config_.transport;
+  if (now_ >= qp.ask_again) {
+    send_control(host, packet, PacketKind::kNak, qp.expected_psn);
+    qp.ask_again = now_ + transport.ask_again;
+  }
+  for (uint32_t psn = std::max(qp.asked, qp.expected_psn); psn + transport.reorder_packets < packet.psn; ++psn) {
+    if (psn == qp.expected_psn) qp.ask_again = now_ + transport.ask_again;
+    if (!world_.reordered[packet.qp].test(psn)) send_control(host, packet, PacketKind::kNak, psn);
     qp.asked = psn + 1;
   }
 }
@@ -121,6 +135,14 @@ void Domain::rewind(uint32_t id, uint32_t psn) {
   qp.retransmitted += qp.next_psn - psn;
   qp.next_psn = psn;
   qp.sending = qp.acked;
+}
+
+// Selective repeat: all that is not acknowledged, as nobody says any more what has come; the first of it first.
+void Domain::resend_all(uint32_t id) {
+  const QpSender& qp = world_.senders[id];
+  std::vector<uint32_t>& resend = world_.reordered[id].resend;
+  resend.clear();
+  for (uint32_t psn = qp.next_psn; psn > qp.acked_psn; --psn) resend.push_back(psn - 1);
 }
 
 // Goes back the way of the packet that it answers; before data, so that it needs no turn.

@@ -84,7 +84,7 @@ void Domain::timer(uint32_t id, uint32_t which) {
   if (world_.reordered.empty())
     rewind(id, qp.acked_psn);
   else
-    world_.reordered[id].resend.push_back(qp.acked_psn);
+    resend_all(id);
   if (make_ready(id)) kick(qp.host);
 }
 

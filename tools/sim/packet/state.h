@@ -148,6 +148,7 @@ struct alignas(128) QpReceiver {
   uint32_t unacknowledged = 0;
   uint32_t asked = 0;  // packets below this number that are missing have been asked for
   Time next_cnp = 0;
+  Time ask_again = kNever;  // selective repeat: when to ask anew for the first missing packet
 };
 
 // Reaction point of DCQCN; names as in the paper.

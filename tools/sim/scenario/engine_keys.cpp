@@ -37,6 +37,7 @@ void read_transport(MapReader& map, Transport& transport) {
       },
       kRecoveries);
   map.whole("reorder_packets", transport.reorder_packets, 0, 2'047);
+  map.time("ask_again_us", transport.ask_again, kPerUs);
   map.time("retransmit_timeout_us", transport.retransmit_timeout, kPerUs);
   if (transport.payload_bytes + transport.header_bytes > kMaxPacket)
     map.mistake("payload_bytes", fmt::format("{} with a header of {} is more than {}; give less",

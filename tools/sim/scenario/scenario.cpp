@@ -108,6 +108,41 @@ Status take_down(const Scenario& scenario, fabric::Graph& graph, const std::stri
   return {};
 }
 
+// Every cable of a switch.
+Status add_switch_fault(const Scenario& scenario, const fabric::Graph& graph, const ScenarioFault& fault,
+                        std::vector<Fault>& faults) {
+  const auto node = graph.find_node(fault.node);
+  if (!node || graph.node(*node).kind != fabric::NodeKind::kSwitch)
+    return refuse(scenario, fmt::format("faults: the fabric has no switch {}; write its name, such as spine1",
+                                        fabric::quoted(fault.node)));
+  for (const fabric::LinkId link : graph.node(*node).egress) {
+    faults.push_back({fault.at, link, fault.up});
+    faults.push_back({fault.at, graph.link(link).reverse, fault.up});
+  }
+  return {};
+}
+
+Status add_fault(const Scenario& scenario, const fabric::Graph& graph, const ScenarioFault& fault,
+                 std::vector<Fault>& faults) {
+  if (!fault.node.empty()) return add_switch_fault(scenario, graph, fault, faults);
+  const std::string& port = fault.pausing_nic.empty() ? fault.link : fault.pausing_nic;
+  const auto link = graph.find_link(port);
+  if (!link)
+    return refuse(scenario, fmt::format("faults: the fabric has no port {}; write NODE:PORT, such as leaf1:p5",
+                                        fabric::quoted(port)));
+  if (fault.pausing_nic.empty()) {
+    faults.push_back({fault.at, *link, fault.up});
+    faults.push_back({fault.at, graph.link(*link).reverse, fault.up});
+    return {};
+  }
+  if (scenario.engine == Engine::kFluid)
+    return refuse(scenario, "faults: the fluid engine has no pauses; take the packet engine for pausing_nic");
+  if (graph.node(graph.link(*link).from).kind != fabric::NodeKind::kHost)
+    return refuse(scenario, fmt::format("faults: {} is no NIC; write HOST:NIC, such as h5:eth0", fabric::quoted(port)));
+  faults.push_back({fault.at, graph.link(*link).reverse, fault.up, FaultKind::kPausingNic});
+  return {};
+}
+
 }  // namespace
 
 Result<fabric::Graph> graph_of(const Scenario& scenario) {
@@ -194,24 +229,7 @@ Result<PacketConfig> packet_config(const Scenario& scenario, const fabric::Graph
     config.transport.recovery = Recovery::kSelectiveRepeat;
     if (config.transport.reorder_packets == 0) config.transport.reorder_packets = kTolerated;
   }
-  for (const ScenarioFault& fault : scenario.faults) {
-    const std::string& port = fault.pausing_nic.empty() ? fault.link : fault.pausing_nic;
-    const auto link = graph.find_link(port);
-    if (!link)
-      return refuse(scenario, fmt::format("faults: the fabric has no port {}; write NODE:PORT, such as leaf1:p5",
-                                          fabric::quoted(port)));
-    if (!fault.pausing_nic.empty()) {
-      if (scenario.engine == Engine::kFluid)
-        return refuse(scenario, "faults: the fluid engine has no pauses; take the packet engine for pausing_nic");
-      if (graph.node(graph.link(*link).from).kind != fabric::NodeKind::kHost)
-        return refuse(scenario,
-                      fmt::format("faults: {} is no NIC; write HOST:NIC, such as h5:eth0", fabric::quoted(port)));
-      config.faults.push_back({fault.at, graph.link(*link).reverse, fault.up, FaultKind::kPausingNic});
-      continue;
-    }
-    config.faults.push_back({fault.at, *link, fault.up});
-    config.faults.push_back({fault.at, graph.link(*link).reverse, fault.up});
-  }
+  for (const ScenarioFault& fault : scenario.faults) ORRERY_TRY(add_fault(scenario, graph, fault, config.faults));
   std::stable_sort(config.faults.begin(), config.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return config;

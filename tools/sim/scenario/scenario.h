@@ -60,9 +60,11 @@ struct ScenarioJob {
 
 struct ScenarioFault {
   Time at = 0;
-  std::string link;  // a port, "leaf1:p5": both directions of its cable
   bool up = false;
-  std::string pausing_nic;  // in place of a link: a host's port, "h5:eth0", that sends pause frames
+  // One of:
+  std::string link;         // a port, "leaf1:p5": both directions of its cable
+  std::string node;         // a switch, "spine1": all its cables
+  std::string pausing_nic;  // a host's port, "h5:eth0", that sends pause frames
 };
 
 struct Scenario {
@@ -102,7 +104,7 @@ Result<Traffic> traffic_of(const Scenario& scenario, const PlacedJobs& placed);
 // also when the file's hosts are not as many as the job's.
 Result<Workload> load_job(const Scenario& scenario, const ScenarioJob& job, uint64_t max_tasks);
 // `packet` with the faults, the seed, and receivers that take reordering where the scheme needs it. Errors: a fault
-// that names no port.
+// that names no port or switch.
 Result<PacketConfig> packet_config(const Scenario& scenario, const fabric::Graph& graph, Scheme scheme, uint64_t seed);
 // LoweringOptions::clock_error_ps by seed; empty when clocks are right.
 std::vector<int64_t> clock_errors(const Scenario& scenario, const fabric::Graph& graph, uint64_t seed);

@@ -200,11 +200,15 @@ class ScenarioReader {
       ScenarioFault& out = scenario_.faults.emplace_back();
       if (!fault.time("at_us", out.at, kPerUs) && fault.find("at_us") == nullptr)
         fault.mistake("at_us", "is missing; say when, in microseconds from the start");
-      fault.text("pausing_nic", out.pausing_nic);
       fault.text("link", out.link);
-      if ((fault.find("link") == nullptr) == (fault.find("pausing_nic") == nullptr))
+      fault.text("switch", out.node);
+      fault.text("pausing_nic", out.pausing_nic);
+      int kinds = 0;
+      for (const char* kind : {"link", "switch", "pausing_nic"}) kinds += fault.find(kind) != nullptr;
+      if (kinds != 1)
         fault.mistake("link",
-                      "give either this, a port of a cable, such as \"leaf1:p5\", or pausing_nic, such as \"h5:eth0\"");
+                      "give either this, a port of a cable, such as \"leaf1:p5\", or switch, such as spine1, or "
+                      "pausing_nic, such as \"h5:eth0\"");
       fault.flag("up", out.up);
       fault.finish();
     });
