@@ -28,6 +28,8 @@ struct FakeAgent::Session {
 namespace {
 
 constexpr uint32_t kPlanCapacity = 64;
+// Ahead of the clock: that no thread of the test's got the processor for a while is not an agent's death.
+constexpr uint64_t kStampAheadNs = 60'000'000'000;
 
 shm::SharedMemory garbage_table() {
   auto memory =
@@ -104,13 +106,14 @@ void FakeAgent::serve() {
     poll(waiting.data(), waiting.size(), options_.poll_ms);
     if (waiting[0].revents != 0) return;
     std::lock_guard lock(mutex_);
-    for (auto& session : sessions_) drain(*session);
-    for (size_t i = waiting.size(); i-- > 2;)
-      if (waiting[i].revents != 0 && !read_doorbells(*sessions_[i - 2])) {
-        drain(*sessions_[i - 2]);
-        sessions_.erase(sessions_.begin() + static_cast<long>(i) - 2);
-        ++hang_ups_;
-      }
+    for (size_t i = sessions_.size(); i-- > 0;) {
+      // In this order: whoever sees an event has heard the doorbells that rang before it.
+      drain(*sessions_[i]);
+      if (read_doorbells(*sessions_[i])) continue;
+      drain(*sessions_[i]);
+      sessions_.erase(sessions_.begin() + static_cast<long>(i));
+      ++hang_ups_;
+    }
     if (waiting[1].revents != 0) accept_one();
   }
 }
@@ -134,7 +137,7 @@ void FakeAgent::answer(Session& session) {
   shm::SegmentShape shape = options_.shape;
   shape.qp_counters = options_.abi_version >= 2;
   session.segment = shm::AgentSegment::create(shape).value();
-  session.segment->mark_alive(monotonic_now_ns());
+  session.segment->mark_alive(monotonic_now_ns() + (options_.stamps ? kStampAheadNs : 0));
   session.plan = shm::PlanTable::create(kPlanCapacity, options_.abi_version).value();
   if (options_.lease_ns != 0)
     (void)session.plan->publish(options_.plan,
@@ -170,7 +173,7 @@ bool FakeAgent::read_doorbells(Session& session) {
 void FakeAgent::drain(Session& session) {
   if (!session.segment) return;
   const uint64_t now = monotonic_now_ns();
-  if (options_.stamps) session.segment->mark_alive(now);
+  if (options_.stamps) session.segment->mark_alive(now + kStampAheadNs);
   look_at_flows(session, flows_);  // before a slot that was given up is taken again
   const auto result = session.segment->drain(1'000'000, now, [&](const orrery_event& event) {
     ++counts_[event.type % counts_.size()];

@@ -144,7 +144,10 @@ TEST_CASE("unattached, a collective makes no system call either") {
 TEST_CASE("a forked child is silent until it makes a communicator of its own, the parent goes on") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});
-  const auto result = run_attached_probe(agent, path, {"fork-child"});
+  AttachedProbe probe(agent, path, {"fork-child"});
+  agent.wait_for([&] { return agent.attachments() == 2; });
+  probe.program().say("\n");
+  const auto result = probe.finish();
   REQUIRE(result.status == 0);
   REQUIRE(agent.wait_for([&] { return agent.hang_ups() == 2; }));  // the child's, and then the parent's
   int child = 0, status = -1, bare_status = -1;

@@ -231,6 +231,22 @@ void send_all(int fd, size_t bytes, char value) {
   }
 }
 
+long now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+long first_send_ms = 0;  // when the first send that may be held had its answer
+
+// send(), and when the first of them was answered.
+ssize_t try_send(int fd, const void* data, size_t bytes, int flags) {
+  const ssize_t sent = send(fd, data, bytes, flags);
+  const int error = errno;
+  if (first_send_ms == 0) first_send_ms = now_ms();
+  errno = error;
+  return sent;
+}
+
 // An ordinary event loop: writes when epoll says so.
 long send_by_events(int fd, size_t bytes, char value) {
   const int epoll = epoll_create1(0);
@@ -241,7 +257,7 @@ long send_by_events(int fd, size_t bytes, char value) {
   long refusals = 0;
   while (bytes > 0) {
     check(epoll_wait(epoll, &event, 1, 10'000) == 1, "epoll_wait");
-    const ssize_t sent = send(fd, buffer.data(), std::min(bytes, buffer.size()), 0);
+    const ssize_t sent = try_send(fd, buffer.data(), std::min(bytes, buffer.size()), 0);
     check(sent > 0 || errno == EAGAIN, "send");
     refusals += sent < 0;
     if (sent > 0) bytes -= static_cast<size_t>(sent);
@@ -252,7 +268,7 @@ long send_by_events(int fd, size_t bytes, char value) {
 
 long send_byte(int fd, int flags) {
   long refusals = 0;
-  while (send(fd, "x", 1, flags) != 1) {
+  while (try_send(fd, "x", 1, flags) != 1) {
     check(errno == EAGAIN, "send");
     ++refusals;
   }
@@ -351,6 +367,7 @@ void hold(void* comm, void (*collective)(void*), const std::string& how) {
     check(epoll_ctl(epoll, EPOLL_CTL_ADD, fcntl(sender, F_DUPFD_CLOEXEC, 100), &event) == 0, "epoll_ctl");
   // Where no library sees it, as fclose does.
   if (how == "taken-over") check(syscall(SYS_dup2, eventfd(0, EFD_NONBLOCK), sender) == sender, "eventfd");
+  const long start_ms = now_ms();
   collective(comm);
   long refusals = 0;
   if (how == "level") {
@@ -368,7 +385,7 @@ void hold(void* comm, void (*collective)(void*), const std::string& how) {
     refusals = send_byte(sender, how == "dontwait" ? MSG_DONTWAIT : 0);
     receive_all(receiver, 1, 'x');
   }
-  std::printf("eagain %ld\nsent ok\n", refusals);
+  std::printf("eagain %ld\nfirst %ld\nsent ok\n", refusals, first_send_ms - start_ms);
   std::fflush(stdout);
   char end;
   check(read(STDIN_FILENO, &end, 1) >= 0, "stdin");

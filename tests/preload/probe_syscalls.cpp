@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -74,7 +75,7 @@ void trap_all_but_transfers() {
   trap_all_but({SYS_sendto, SYS_recvfrom, SYS_write, SYS_read, SYS_sendmsg, SYS_recvmsg});
 }
 void trap_all_but_looks_at_agent() {
-  trap_all_but({SYS_getpid, SYS_fstat, SYS_recvfrom});
+  trap_all_but({SYS_getpid, SYS_fstat, SYS_recvfrom, SYS_sched_getscheduler, SYS_sched_yield, SYS_nanosleep});
 }
 long trapped_syscalls() {
   return trapped;
@@ -123,6 +124,10 @@ void leave(int status) {
 void itimerval_start(long microseconds) {
   const itimerval timer{{0, microseconds}, {0, microseconds}};
   setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+void wait_until_gone(int thread) {
+  while (syscall(SYS_tgkill, getpid(), thread, 0) == 0) sched_yield();
 }
 
 }  // namespace orrery::probe

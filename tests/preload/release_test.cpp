@@ -31,6 +31,7 @@ struct Held {
   int status = -1;
   std::string out;
   long refusals = -1;
+  long first_ms = -1;  // from the collective to the answer of the first send
   uint64_t held_sends = 0, held_ns = 0, tx_bytes = 0;
 };
 
@@ -52,8 +53,18 @@ Held hold(const std::string& how, uint64_t offset_ns, uint32_t cap_ns, fakes::Fa
   const auto result = probe.finish();
   held.status = result.status;
   held.out = result.out;
-  if (held.status == 0) held.refusals = values_of(result.out, "eagain").at(0);
+  if (held.status != 0) return held;
+  held.refusals = values_of(result.out, "eagain").at(0);
+  held.first_ms = values_of(result.out, "first").at(0);
   return held;
+}
+
+// A program that comes to its first send only when that may go says nothing about holding: it is run again.
+Held hold_until_offset(const std::string& how, long offset_ms) {
+  for (;;) {
+    const Held held = hold(how, static_cast<uint64_t>(offset_ms) * kMillisecond, 2'000'000'000);
+    if (held.status != 0 || held.first_ms < offset_ms) return held;
+  }
 }
 
 #define SKIP_WITHOUT_NAMESPACES(held)                      \
@@ -66,7 +77,7 @@ Held hold(const std::string& how, uint64_t offset_ns, uint32_t cap_ns, fakes::Fa
 
 TEST_CASE("a non-blocking send before its time is told EAGAIN until its time has come") {
   for (const char* how : {"nonblocking", "dontwait", "accepted"}) {
-    const Held held = hold(how, 600 * kMillisecond, 2'000'000'000);
+    const Held held = hold_until_offset(how, 600);
     SKIP_WITHOUT_NAMESPACES(held);
     INFO(how << " " << held.out);
     REQUIRE(held.status == 0);
@@ -111,7 +122,7 @@ TEST_CASE("a flow is held once for a collective, not at each of its bursts") {
 }
 
 TEST_CASE("an event loop that is held back sends all its data") {
-  const Held held = hold("level", 600 * kMillisecond, 2'000'000'000);
+  const Held held = hold_until_offset("level", 600);
   SKIP_WITHOUT_NAMESPACES(held);
   REQUIRE(held.status == 0);
   CHECK(held.refusals > 0);

@@ -45,19 +45,42 @@ void wait_for_news(const std::string& how) {
   while (!has_news && how == "computing") sum = sum + std::sqrt(sum + 1);
 }
 
+// Which thread brought the provider what was posted last. A look at whether something has arrived yet would come too
+// late on a busy machine.
+std::atomic<int> posting_thread{0};
+
+void note_thread() {
+  posting_thread = gettid();
+}
+
+void order_after_post(void (*after_post)()) {
+  FakeVerbsOrders orders{};
+  orders.after_post = after_post;
+  fake_ibverbs_order(&orders);
+}
+
+void print_arrival(const std::string& how, char value) {
+  std::printf("%s: arrived %d by this thread %d\n", how.c_str(), arrived(1, value), posting_thread == gettid());
+}
+
 // Posts, and then calls nothing of verbs until the other side has got it.
 void post_and_wait(ibv_qp* qp, const std::string& how, char value) {
   has_news = false;
+  order_after_post(note_thread);
   collective();
   write_byte(qp, 1, value);
-  std::printf("%s: arrived %d", how.c_str(), arrived(1, value));
-  std::thread peer([value] {
+  int id = 0;
+  std::thread peer([&id, value] {
+    id = gettid();
     while (!arrived(1, value)) usleep(200);
     tell();
   });
   wait_for_news(how);
   peer.join();
-  std::printf(", then %d\n", arrived(1, value));
+  wait_until_gone(id);
+  while (posting_thread == 0) usleep(200);  // it has arrived a moment earlier
+  print_arrival(how, value);
+  posting_thread = 0;
 }
 
 }  // namespace
@@ -72,14 +95,14 @@ void blocked(const std::string& how) {
   if (how != "event") return post_and_wait(qp, how, 11);
   // As a completion channel: what the device raises when it has taken the request, it writes to a descriptor.
   ibv_req_notify_cq(qp->send_cq, 0);
+  order_after_post([] {
+    note_thread();
+    tell();
+  });
   collective();
-  FakeVerbsOrders orders{};
-  orders.after_post = tell;
-  fake_ibverbs_order(&orders);
   write_byte(qp, 1, 11);
-  std::printf("%s: arrived %d", how.c_str(), arrived(1, 11));
   wait_for_news(how);
-  std::printf(", then %d\n", arrived(1, 11));
+  print_arrival(how, 11);
 }
 
 // The agent takes the plan back, or dies, while what it had held is all that the program waits for.
@@ -117,17 +140,14 @@ void life() {
   Scene scene;
   std::printf("threads %d\n", tasks());
   post_and_wait(scene.pair.a, "first", 11);
-  while (!arrived(1, 11)) usleep(200);
   std::printf("threads %d of release %d\n", tasks(), release_threads());
   if (setgid(getgid()) != 0) std::exit(1);  // the C library asks every thread
   for (uint64_t seen = 0, last = 1; seen != last && release_threads() == 1; usleep(200'000))
     last = seen, seen = switches_of_release_thread();
   post_and_wait(scene.pair.a, "parked", 12);
-  while (!arrived(1, 12)) usleep(200);
   while (release_threads() != 0) usleep(10'000);
   std::printf("threads %d\n", tasks());
   post_and_wait(scene.pair.a, "gone", 13);
-  while (!arrived(1, 13)) usleep(200);
   std::printf("threads %d of release %d\n", tasks(), release_threads());
 }
 
@@ -173,11 +193,9 @@ void while_release_thread_posts(const std::string& what) {
   alarm(20);
   static Scene scene;
   const bool stays = what != "much stack";
-  FakeVerbsOrders orders{};
-  orders.after_post = stays ? stay_in_post : use_much_stack;
+  order_after_post(stays ? stay_in_post : use_much_stack);
   collective();
   write_byte(scene.pair.a, 1, 11);
-  fake_ibverbs_order(&orders);
   while (stays && !in_post) usleep(100);
   if (what == "exit") std::exit(0);
   int status = 0;
