@@ -26,13 +26,21 @@ namespace {
 
 constexpr size_t kHolders = 4;
 std::array<std::atomic<bool>, kHolders> holds{};
-std::atomic<int> made{0}, drained{0}, looks_in_vain{0};
+std::atomic<int> made{0}, ended{0}, drained{0}, looks_in_vain{0};
 bool refuses = false;
+void* (*run_release_thread)(void*) = nullptr;
+
+void* run_counted(void* argument) {
+  void* const result = run_release_thread(argument);
+  ++ended;
+  return result;
+}
 
 int make_counted(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
   if (refuses) return EAGAIN;
   ++made;
-  return pthread_create(thread, attributes, run, argument);
+  run_release_thread = run;
+  return pthread_create(thread, attributes, run_counted, argument);
 }
 
 void serve_all() {
@@ -52,6 +60,10 @@ void hold(size_t index) {
 
 void wait_until_served(size_t index) {
   while (holds[index]) std::this_thread::yield();
+}
+
+void wait_until_ended() {
+  while (ended != made) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace
@@ -89,13 +101,16 @@ TEST_CASE("every hold is served, whether the release thread is awake, parks, end
     });
   for (std::thread& holder : holders) holder.join();
   CHECK(__atomic_load_n(&held_qps, __ATOMIC_SEQ_CST) == 0u);
-  CHECK(made > 1);
+  wait_until_ended();  // whether it ended before that is up to the machine
+  const int made_before = made;
+  hold(0);
+  wait_until_served(0);
+  CHECK(made == made_before + 1);
   CHECK(drained == 0);
 }
 
 TEST_CASE("where no thread can be made, what has been held goes at once, and nothing is held again") {
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  forget_release_thread_of_parent();  // it has ended
+  wait_until_ended();
   refuses = true;
   CHECK(!release_thread_is_refused());
   hold(0);
