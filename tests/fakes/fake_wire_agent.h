@@ -32,6 +32,7 @@ class FakeWireAgent {
   uint64_t last_plan_ns = 0;          // CLOCK_MONOTONIC
 
   const std::string& host() const { return host_; }
+  uint64_t published() const { return sequence_; }  // windows so far
   bool hello() {
     msg::AgentHello hello{.host = host_, .version = "test", .features = features};
     return dealer_.send(*msg::encode(msg::AgentMessage(hello))).has_value();

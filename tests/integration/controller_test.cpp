@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include "common/abi/event_abi.h"
 #include "common/msg/waveform_messages.h"
 #include "controller/fabric/graph.h"
+#include "controller/state/store.h"
 #include "tests/fakes/controller_process.h"
 #include "tests/fakes/fake_wire_agent.h"
 
@@ -93,6 +95,27 @@ struct Cluster {
   }
   msg::PlanList plan_list() {
     return std::get<msg::PlanList>(*controller.ask(context, {msg::Request::Kind::kPlanList}));
+  }
+
+  // How many of each agent's windows the controller has not taken in; some never come, because they were published
+  // before the sockets were connected.
+  std::map<std::string, uint64_t> not_heard() {
+    std::map<std::string, uint64_t> windows;
+    const auto answer = controller.ask(context, {msg::Request::Kind::kHostList});
+    if (!answer) return windows;
+    for (const auto& agent : agents) windows[agent->host()] = agent->published();
+    for (const msg::HostState& host : std::get<std::vector<msg::HostState>>(*answer))
+      windows[host.host] -= host.windows + host.windows_lost;
+    return windows;
+  }
+
+  // What the controller would find if it were killed now. Its file is held exclusively, so a copy is read.
+  state::SavedState saved() const {
+    const test::ScratchDirectory copy;
+    std::error_code not_there;
+    for (const std::string file : {"state.db", "state.db-wal"})
+      std::filesystem::copy_file(controller.file(file), copy.file(file), not_there);
+    return state::Store::open(copy.file("state.db"))->loaded();
   }
 
   // What the preload would do at connect: a source port that wins every hop.
@@ -203,7 +226,8 @@ TEST_CASE(
   std::map<std::string, std::vector<std::string>> paths;
   for (const auto& agent : cluster.agents) paths[agent->host()] = agent->plans.back().flows.front().path;
   const uint64_t term = cluster.agents[0]->plans.back().term;
-  cluster.serve_for(300);  // the plan is written after it is acknowledged
+  // The plan is written after it is acknowledged.
+  REQUIRE(cluster.until([&] { return cluster.saved().flows.size() == kHosts; }));
   cluster.controller.end(SIGKILL);
   REQUIRE(cluster.controller.start());
   REQUIRE(cluster.until([&] {
@@ -256,6 +280,7 @@ TEST_CASE("a collective that several ranks tell of counts once, whoever is first
   Cluster cluster;
   cluster.announce_all(7);
   REQUIRE(cluster.until([&] { return cluster.all_have_flows(1); }));
+  const auto never_heard = cluster.not_heard();  // all that can come has, or there were no plan
   const uint64_t begin_ns = tai_now_ns();
   const auto tell = [&](uint32_t rank, uint64_t round) {
     msg::IntentWindow window;
@@ -267,7 +292,8 @@ TEST_CASE("a collective that several ranks tell of counts once, whoever is first
                        .called_tai_ns = begin_ns + round * 20'000'000 + rank * 1000,
                        .sequence = round}};
     cluster.agents[cluster.host_of(rank)]->publish(window);
-    cluster.serve_for(20);  // windows of different hosts overtake each other
+    // Windows of different hosts overtake each other.
+    REQUIRE(cluster.until([&] { return cluster.not_heard() == never_heard; }));
   };
   for (uint64_t round = 0; round < 10; ++round)
     for (const uint32_t rank : {9u, 4u, 0u, 6u}) tell(rank, round);
