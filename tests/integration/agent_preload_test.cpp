@@ -29,7 +29,12 @@ std::vector<msg::Intent> intents(const AgentHost& host) {
 TEST_CASE("each call of a program becomes an intent", "[agent]") {
   AgentHost host;
   REQUIRE(host.ready());
-  Program program({probe_path(), "nccl-tour"}, under(host));
+  ProgramOptions options = under(host);
+  options.environment.emplace_back("PROBE_WAITS_FOR_AGENT", "1");  // which may answer later than the library waits
+  Program program({probe_path(), "nccl-tour"}, options);
+  REQUIRE(program.wait_for_output("ready"));
+  REQUIRE(host.wait_for([&] { return host.controller.hellos.back().processes == 1; }));
+  program.say("\n");
   const ProgramResult result = program.finish();
   CHECK(result.status == 0);
   const auto counted = [&] {
@@ -84,11 +89,14 @@ TEST_CASE("killing the agent does not disturb the program, which attaches to the
 TEST_CASE("stopping the agent in the middle of a call storm leaves the program's results alone", "[agent]") {
   AgentHost host;
   REQUIRE(host.ready());
-  Program program({probe_path(), "keep-going"}, under(host));
+  Program program({probe_path(), "storm"}, under(host));
   REQUIRE(program.wait_for_output("started"));
-  REQUIRE(host.wait_for([&] { return !intents(host).empty(); }));
+  REQUIRE(host.wait_for([&] {
+    program.say("\n");
+    return !intents(host).empty();
+  }));
   host.agent->kill(SIGSTOP);  // alive to the kernel, dead to everybody else: rings fill up
-  host.controller.run_until([] { return false; }, 500);
+  program.say("\n");          // however much of the storm was over by then
   const ProgramResult result = program.finish();
   CHECK(result.status == 0);
   CHECK(result.out.find("failures 0") != std::string::npos);

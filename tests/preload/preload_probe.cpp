@@ -110,6 +110,20 @@ void keep_going() {
   std::printf("failures %ld\n", failures);
 }
 
+// Ten thousand collectives for every line of standard input: more than fit a ring that nobody drains.
+void storm() {
+  ncclComm_t comm = make_comm();
+  std::printf("started\n");
+  std::fflush(stdout);
+  long failures = 0;
+  for (char line; read(STDIN_FILENO, &line, 1) == 1;) {
+    for (int i = 0; i < 10'000; ++i) failures += all_reduce(comm) != 0;
+    std::printf("stormed\n");
+    std::fflush(stdout);
+  }
+  std::printf("failures %ld\n", failures);
+}
+
 void fork_child() {
   ncclComm_t comm = make_comm();
   all_reduce(comm);
@@ -117,10 +131,9 @@ void fork_child() {
   if (child == 0) {
     for (int i = 0; i < 1000; ++i) all_reduce(comm);
     ncclComm_t own = make_comm(9);
-    for (int i = 0; i < 500; ++i) {  // an agent that is slow to answer is found on the way
-      for (int call = 0; call < 200; ++call) all_reduce(own, 11);
-      usleep(1000);
-    }
+    char line;  // comes when the agent has answered
+    if (read(STDIN_FILENO, &line, 1) < 0) _exit(2);
+    for (int i = 0; i < 1000; ++i) all_reduce(own, 11);
     _exit(own == nullptr);
   }
   int status = -1;
@@ -203,14 +216,17 @@ void many_threads(int count, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     std::atomic<int> ready = 0;
     std::vector<std::thread> threads;
-    for (int t = 0; t < count; ++t)
+    std::vector<int> ids(static_cast<size_t>(count));
+    for (int& id : ids)
       threads.emplace_back([&] {
+        id = gettid();
         all_reduce(comm, 1);
         ++ready;
         while (ready < count) std::this_thread::yield();
         for (int i = 0; i < 100; ++i) all_reduce(comm, 2);
       });
     for (std::thread& thread : threads) thread.join();
+    for (const int id : ids) wait_until_gone(id);  // or their rings are theirs in the next round
   }
   std::printf("threads done\n");
 }
@@ -249,6 +265,7 @@ int run(const std::string& what, const std::vector<std::string>& arguments) {
       {"many-comms", many_comms},
       {"count-syscalls", count_syscalls},
       {"keep-going", keep_going},
+      {"storm", storm},
       {"fork-child", fork_child},
       {"close-everything", close_everything},
       {"close-everything-raw", close_everything_raw},
