@@ -65,16 +65,17 @@ class Demo(unittest.TestCase):
     def test_an_interrupt_cleans_up_and_says_so(self):
         for delay in (1.0, 6.0):
             with subprocess.Popen(self._arguments("--rounds", "40"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+                support.wait_for_traces(self.name, child)
                 time.sleep(delay)
                 child.send_signal(signal.SIGINT)
-                _, words = child.communicate(timeout=30)
+                _, words = child.communicate(timeout=60)
             self.assertEqual(child.returncode, 130, words)
             self.assertIn("interrupted", words)
             self.assertEqual(support.traces(self.name), [])
 
     def test_after_kill_9_the_next_demo_removes_the_remains(self):
         with subprocess.Popen(self._arguments("--rounds", "40"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
-            time.sleep(6)
+            support.wait_for_traces(self.name, child, "process")
             child.kill()
         self.assertNotEqual(support.traces(self.name), [])
         self._run("--seeds", "1")

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(REPOSITORY, "tools", "lab"))
@@ -49,6 +50,15 @@ def traces(name):
         if int(pid) != os.getpid() and f"/lab/{name}/" in command:
             found.append(f"process {pid}: {command}")
     return found
+
+
+def wait_for_traces(name, child, kind=""):
+    """Until lab `name`, which the process `child` brings up, shows on this machine: by a trace of that kind. How long a program takes to begin is up to
+    the machine."""
+    while not any(trace.startswith(kind) for trace in traces(name)):
+        if child.poll() is not None:
+            raise RuntimeError(f"it ended with {child.returncode} before lab {name} was seen")
+        time.sleep(0.02)
 
 
 def bpf_program_count():

@@ -71,9 +71,10 @@ class LabUpAndDown(unittest.TestCase):
         for delay in (0.1, 0.25, 0.5):
             with subprocess.Popen([support.LAB, "up", "--name", self.name, "--topology", self.file, "--check"], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL) as child:
+                support.wait_for_traces(self.name, child)
                 time.sleep(delay)
                 child.send_signal(signal.SIGINT)
-                self.assertEqual(child.wait(20), 130)
+                self.assertEqual(child.wait(60), 130)
             self.assertEqual(support.traces(self.name), [])
 
     def test_a_switch_that_cannot_start_fails_the_up_with_its_words_and_leaves_no_trace(self):
