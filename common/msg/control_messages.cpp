@@ -31,7 +31,8 @@ Result<Request> read_request(wire::Request::Reader in) {
     case wire::Request::NIC_FORECASTS:
       return Request{Request::Kind::kNicForecasts};
   }
-  return corrupt("Request", "is of a kind this version does not know; use the orreryctl of the controller's version");
+  return Error{ErrorCode::kCorrupt,
+               std::string(RequestError::kUnknownKind) + "; use the orreryctl of the controller's version"};
 }
 
 void write_request(wire::Request::Builder out, const Request& in) {

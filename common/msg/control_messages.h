@@ -33,8 +33,9 @@ struct Request {
   friend bool operator==(const Request&, const Request&) = default;
 };
 
+// kUnrecognised, here and below: what a newer controller says and this version has no name for.
 struct PlannedFlow {
-  enum class State : uint8_t { kPlanned, kAcknowledged, kAlive, kFixed };
+  enum class State : uint8_t { kPlanned, kAcknowledged, kAlive, kFixed, kUnrecognised };
   enum class OnPath : uint8_t { kUnknown, kYes, kNo };
   uint64_t flow_id = 0;
   uint64_t comm_id = 0;
@@ -166,7 +167,7 @@ struct ForecastJob {
 };
 
 struct NicForecast {
-  enum class Verdict : uint8_t { kUnknown, kAsPredicted, kSlower, kFaster, kSilent, kNotPredicted };
+  enum class Verdict : uint8_t { kUnknown, kAsPredicted, kSlower, kFaster, kSilent, kNotPredicted, kUnrecognised };
   std::string host;
   std::string nic;
   std::string jobs;
@@ -238,7 +239,10 @@ struct Health {
 
 // A question the controller could not answer; `message` says what to do.
 struct RequestError {
+  // How the message begins where the controller is older than the question. Every release says it so.
+  static constexpr std::string_view kUnknownKind = "Request is of a kind this version does not know";
   std::string message;
+  bool is_unknown_kind() const { return message.starts_with(kUnknownKind); }
   friend bool operator==(const RequestError&, const RequestError&) = default;
 };
 

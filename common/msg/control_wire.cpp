@@ -8,6 +8,12 @@ namespace {
 constexpr size_t kMaxReasons = 256;
 constexpr size_t kMaxHops = 64;
 
+// One value that a newer controller has shall not keep an orreryctl from the rest of the answer.
+template <typename T, typename Wire>
+T read_enum(Wire value, Wire last_known, T unrecognised) {
+  return value <= last_known ? static_cast<T>(value) : unrecognised;
+}
+
 Result<PlannedFlow> read_planned_flow(wire::PlannedFlow::Reader in) {
   PlannedFlow out;
   out.flow_id = in.getFlowId();
@@ -20,10 +26,8 @@ Result<PlannedFlow> read_planned_flow(wire::PlannedFlow::Reader in) {
   out.bytes_per_round = in.getBytesPerRound();
   out.release_offset_ns = in.getReleaseOffsetNs();
   out.pace_bps = in.getPaceBps();
-  if (in.getState() > wire::PlannedFlow::State::FIXED) return corrupt("flow.state", "is unknown to this version");
-  if (in.getOnPath() > wire::PlannedFlow::OnPath::NO) return corrupt("flow.onPath", "is unknown to this version");
-  out.state = static_cast<PlannedFlow::State>(in.getState());
-  out.on_path = static_cast<PlannedFlow::OnPath>(in.getOnPath());
+  out.state = read_enum(in.getState(), wire::PlannedFlow::State::FIXED, PlannedFlow::State::kUnrecognised);
+  out.on_path = read_enum(in.getOnPath(), wire::PlannedFlow::OnPath::NO, PlannedFlow::OnPath::kUnknown);
   return out;
 }
 
@@ -60,8 +64,7 @@ Result<LiveFlow> read_live_flow(wire::LiveFlow::Reader in) {
   out.flow_id = in.getFlowId();
   out.tx_bytes = in.getTxBytes();
   ORRERY_ASSIGN(out.path, read_names("flows.path", in.getPath(), kMaxPathLinks));
-  if (in.getOnPath() > wire::PlannedFlow::OnPath::NO) return corrupt("flows.onPath", "is unknown to this version");
-  out.on_path = static_cast<PlannedFlow::OnPath>(in.getOnPath());
+  out.on_path = read_enum(in.getOnPath(), wire::PlannedFlow::OnPath::NO, PlannedFlow::OnPath::kUnknown);
   if (in.hasQueuePair()) out.queue_pair = read_queue_pair(in.getQueuePair());
   out.held_ns = in.getHeldNs();
   return out;
@@ -90,9 +93,8 @@ Result<NicForecast> read_nic_forecast(wire::NicForecast::Reader in) {
   out.predicted_peak_bps = in.getPredictedPeakBps();
   out.observed_bps = in.getObservedBps();
   out.observed_peak_bps = in.getObservedPeakBps();
-  if (in.getVerdict() > wire::NicForecast::Verdict::NOT_PREDICTED)
-    return corrupt("nics.verdict", "is unknown to this version");
-  out.verdict = static_cast<NicForecast::Verdict>(in.getVerdict());
+  out.verdict =
+      read_enum(in.getVerdict(), wire::NicForecast::Verdict::NOT_PREDICTED, NicForecast::Verdict::kUnrecognised);
   return out;
 }
 

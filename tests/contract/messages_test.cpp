@@ -21,6 +21,12 @@ void check_round_trips(const std::vector<Message>& messages, Decode&& decode) {
   }
 }
 
+// As an orreryctl gets it.
+template <typename Answer>
+Answer received(const Answer& answer) {
+  return std::get<Answer>(msg::decode_response(msg::encode(msg::Response(answer)).value()).value());
+}
+
 std::string read_golden(const std::string& release, const std::string& file) {
   std::ifstream in(std::string(ORRERY_GOLDEN) + "/" + release + "/" + file, std::ios::binary);
   REQUIRE(in);
@@ -80,6 +86,32 @@ TEST_CASE("the golden messages of release 0.3.0 still say what they said") {
   check_golden("request", sample_requests_0_3(), msg::decode_request, "0.3.0");
   check_golden("response", sample_responses_0_3(), msg::decode_response, "0.3.0");
   check_golden("waveforms", sample_waveforms_0_3(), msg::decode_waveforms, "0.3.0");
+}
+
+TEST_CASE("a question of a later release is refused in words that every orreryctl recognises") {
+  std::string frame = msg::encode(msg::Request{msg::Request::Kind::kNicForecasts}).value();
+  // Segment table, root pointer: then which question it is.
+  constexpr size_t kWhich = 8 + 8;
+  REQUIRE(frame.at(kWhich) == 9);
+  frame[kWhich] = 99;
+  const auto refused = msg::decode_request(frame);
+  REQUIRE(!refused);
+  CHECK(msg::RequestError{refused.error().message}.is_unknown_kind());
+  CHECK_FALSE(msg::RequestError{"flow 7 is not in the plan"}.is_unknown_kind());
+}
+
+TEST_CASE("a value of a later release does not keep the rest of an answer from an orreryctl") {
+  const auto on_path = static_cast<msg::PlannedFlow::OnPath>(99);
+  const msg::PlannedFlow planned{.flow_id = 7, .state = static_cast<msg::PlannedFlow::State>(99), .on_path = on_path};
+  const auto plan = received(msg::PlanList{.flows = {planned}});
+  CHECK(plan.flows.at(0).flow_id == 7);
+  CHECK(plan.flows.at(0).state == msg::PlannedFlow::State::kUnrecognised);
+  CHECK(plan.flows.at(0).on_path == msg::PlannedFlow::OnPath::kUnknown);
+  const auto live = received(msg::FlowList{.total = 1, .flows = {{.on_path = on_path}}});
+  CHECK(live.flows.at(0).on_path == msg::PlannedFlow::OnPath::kUnknown);
+  msg::NicForecasts nics;
+  nics.nics.push_back({.host = "h1", .nic = "eth0", .verdict = static_cast<msg::NicForecast::Verdict>(99)});
+  CHECK(received(nics).nics.at(0).verdict == msg::NicForecast::Verdict::kUnrecognised);
 }
 
 TEST_CASE("there is a golden file for every kind of message and no other file") {

@@ -12,9 +12,9 @@
 
 namespace orrery::ctl {
 
-// Used by one thread. Errors of ask() and query(): kUnavailable, nobody answered in time; kRefused, the controller
-// answered that it cannot (its words); kCorrupt, it answered something else; kInvalidArgument, the endpoint or a key
-// file is wrong.
+// Used by one thread. Errors of ask() and query(): kUnavailable, nobody answered in time; kNotFound, the
+// controller is older than the question; kRefused, it answered that it cannot (its words); kCorrupt, it answered
+// something else; kInvalidArgument, the endpoint or a key file is wrong.
 class Client {
  public:
   static Result<Client> create(const GlobalOptions& options);

@@ -38,23 +38,25 @@ int show_health(Session& session, bool json) {
   return health->problems.empty() ? kOk : kFailed;
 }
 
-// What communicators will do next, and what a simulation said that NICs would.
+// What communicators will do next, and what a simulation said that NICs would. An older controller knows the first
+// only.
 int list_forecasts(Session& session, bool json) {
   auto client = Client::create(session.global);
   if (!client) return report(session.console, client.error());
   const auto forecasts = client->query<std::vector<msg::ForecastState>>(Kind::kForecastList);
   if (!forecasts) return report(session.console, forecasts.error());
   const auto nics = client->query<msg::NicForecasts>(Kind::kNicForecasts);
-  if (!nics) return report(session.console, nics.error());
+  if (!nics && nics.error().code != ErrorCode::kNotFound) return report(session.console, nics.error());
   const Style style{session.console.colour, tai_now_ns()};
-  if (!json) {
-    session.console.out << text_of(*forecasts, style) << "\n" << text_of(*nics, style);
-    return kOk;
+  if (json) {
+    Json all = json_of(*forecasts);
+    if (nics) all.update(json_of(*nics));
+    session.console.out << json_text(all);
+  } else {
+    session.console.out << text_of(*forecasts, style);
+    if (nics) session.console.out << "\n" << text_of(*nics, style);
   }
-  Json both = json_of(*forecasts);
-  both.update(json_of(*nics));
-  session.console.out << json_text(both);
-  return kOk;
+  return nics ? static_cast<int>(kOk) : report(session.console, nics.error());
 }
 
 // Decimal or 0x..., as id_text() prints them.

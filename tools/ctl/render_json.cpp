@@ -12,6 +12,8 @@ const char* state_name(msg::PlannedFlow::State state) {
       return "alive";
     case msg::PlannedFlow::State::kFixed:
       return "fixed";
+    case msg::PlannedFlow::State::kUnrecognised:
+      return "unrecognised";
     default:
       return "planned";
   }
@@ -41,6 +43,8 @@ const char* verdict_name(msg::NicForecast::Verdict verdict) {
       return "silent";
     case Verdict::kNotPredicted:
       return "not_predicted";
+    case Verdict::kUnrecognised:
+      return "unrecognised";
     default:
       return "unknown";
   }

@@ -37,6 +37,8 @@ Cell state_cell(const msg::PlannedFlow& flow) {
       return {"alive", Tone::kGood};
     case State::kFixed:
       return {"fixed", Tone::kDim};
+    case State::kUnrecognised:
+      return {"unrecognised", Tone::kDim};
     default:
       return {"planned", Tone::kWarning};
   }
@@ -61,6 +63,8 @@ Cell verdict_cell(msg::NicForecast::Verdict verdict) {
       return {"silent", Tone::kDim};
     case Verdict::kNotPredicted:
       return {"not predicted", Tone::kWarning};
+    case Verdict::kUnrecognised:
+      return {"unrecognised", Tone::kDim};
     default:
       return {"too early to tell", Tone::kDim};
   }

@@ -141,6 +141,36 @@ TEST_CASE("every live command exits with 1 and the controller's words when it re
   }
 }
 
+TEST_CASE("a controller that is older than a question is named as such, with the cure, by every live command") {
+  test::FakeControlSocket older;
+  for (const LiveCommand& command : kLive)
+    older.answer_with(command.kind, msg::RequestError{std::string(msg::RequestError::kUnknownKind) + "; use another"});
+  older.answer_with(Kind::kForecastList, sample::forecasts());
+  for (const LiveCommand& command : kLive) {
+    INFO(command.words[0]);
+    const Outcome outcome = call(command.words, older.endpoint());
+    CHECK(outcome.code == kFailed);
+    CHECK(contains(outcome.err, "it is older than this orreryctl"));
+    CHECK(contains(outcome.err, "upgrade orrery-controller to that version"));
+    CHECK_FALSE(contains(outcome.err, "use another"));
+  }
+}
+
+TEST_CASE("of an older controller forecast list shows what that knows, and says what is missing") {
+  test::FakeControlSocket older;
+  older.answer_with(Kind::kForecastList, sample::forecasts());
+  older.answer_with(Kind::kNicForecasts, msg::RequestError{std::string(msg::RequestError::kUnknownKind)});
+  const Outcome text = call({"forecast", "list"}, older.endpoint());
+  CHECK(text.code == kFailed);
+  CHECK(contains(text.out, "all-reduce"));
+  CHECK_FALSE(contains(text.out, "No simulated prediction"));
+  CHECK(contains(text.err, "does not know what NICs send beside a simulation's prediction"));
+  const Outcome structured = call({"forecast", "list", "--json"}, older.endpoint());
+  CHECK(structured.code == kFailed);
+  CHECK(json::parse(structured.out).contains("forecasts"));
+  CHECK_FALSE(json::parse(structured.out).contains("nics"));
+}
+
 TEST_CASE("an answer that does not decode, or to another question, is an error and no crash") {
   test::FakeControlSocket controller;
   for (const std::string& bytes : {std::string("garbage"), std::string(64, '\xff'), std::string(8, '\0')}) {

@@ -131,6 +131,17 @@ TEST_CASE("a prediction made on another fabric says so, and none says how to mak
   CHECK(json_of(msg::NicForecasts{})["prediction"].is_null());
 }
 
+TEST_CASE("what a newer controller says and this orreryctl has no name for is called unrecognised") {
+  msg::PlanList plan = sample::plan();
+  plan.flows[0].state = msg::PlannedFlow::State::kUnrecognised;
+  CHECK(contains(text_of(plan, kPlain), "unrecognised"));
+  CHECK(json_of(plan)["flows"][0]["state"] == "unrecognised");
+  msg::NicForecasts nics = sample::nic_forecasts();
+  nics.nics[0].verdict = msg::NicForecast::Verdict::kUnrecognised;
+  CHECK(contains(text_of(nics, kPlain), "unrecognised"));
+  CHECK(json_of(nics)["nics"][0]["verdict"] == "unrecognised");
+}
+
 TEST_CASE("links show load, drops and whether they are up") {
   const std::string text = text_of(sample::links(), kPlain);
   CHECK(contains(text,
