@@ -121,6 +121,19 @@ TEST_CASE("a sender leaves a dead link for another path when it has been told") 
   CHECK(pairs.uplinks_used(mended) == 1);
 }
 
+TEST_CASE("a run ends although the only path of a sender has failed for good") {
+  const auto graph = leaf_spine(2, 1, 2);
+  ProgramBuilder builder(graph);
+  const auto paths = graph.paths(graph.nics()[0], graph.nics()[1]);
+  builder.add_send_step(builder.add_message(builder.add_qp(0, 1, paths), 4'000'000));
+  PacketConfig config = plain_config();
+  config.transport.recovery = GENERATE(Recovery::kGoBackN, Recovery::kSelectiveRepeat);
+  config.faults = {{.at = 100 * kPerUs, .link = paths[0][1], .up = false}};
+  const RunResult result = run_packets(graph, builder.build().value(), config);
+  CHECK(result.totals.delivered_messages == 0);
+  CHECK(result.totals.events < 100'000);
+}
+
 TEST_CASE("senders on one congested link move apart") {
   for (const PathPolicy policy :
        {PathPolicy::kRecycle, PathPolicy::kRehash, PathPolicy::kBurst, PathPolicy::kFlowlet}) {

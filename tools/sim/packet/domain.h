@@ -102,6 +102,7 @@ class alignas(128) Domain {
   uint32_t choose_path(uint32_t qp, bool burst_begins);
   uint32_t next_live_path(uint32_t qp);
   bool is_live(uint32_t path) const;
+  bool may_arrive(uint32_t qp) const;
   void learn_from_ack(uint32_t qp, const Packet& packet);
   void fault(uint32_t fault);
   void know_fault(uint32_t fault);

@@ -1,4 +1,6 @@
 // Which path a packet takes, and links that fail.
+#include <algorithm>
+
 #include "tools/sim/packet/domain.h"
 
 namespace orrery::sim {
@@ -8,6 +10,16 @@ bool Domain::is_live(uint32_t path) const {
   for (const uint32_t link : world_.program.paths[path].links)
     if (link != kNone && dead_links_[link] != 0) return false;
   return true;
+}
+
+// Whether one of the queue pair's paths is whole or may yet be mended; else to try again would be in vain, for ever.
+bool Domain::may_arrive(uint32_t id) const {
+  if (dead_links_.empty()) return true;
+  const QueuePair& pair = world_.program.qps[id];
+  for (uint32_t i = 0; i < pair.path_count; ++i)
+    if (is_live(world_.program.qp_paths[pair.first_path + i])) return true;
+  return std::any_of(config_.faults.begin(), config_.faults.end(),
+                     [&](const Fault& fault) { return fault.up && fault.at + config_.fault_detection > now_; });
 }
 
 // A path of the queue pair that is not known to be dead: the next in turn, any other, or of kRecycle any at all: where

@@ -80,7 +80,7 @@ void Domain::timer(uint32_t id, uint32_t which) {
   qp.timer_pending = false;
   if (qp.retransmit_at > now_) return arm_retransmit(id);
   qp.retransmit_at = kNever;
-  if (qp.acked_psn == qp.next_psn) return;
+  if (qp.acked_psn == qp.next_psn || !may_arrive(id)) return;
   if (world_.reordered.empty())
     rewind(id, qp.acked_psn);
   else

@@ -50,6 +50,10 @@ Result<Routed> route_first_fit(const Traffic& traffic, const fabric::Graph& grap
     }
     for (const fabric::LinkId link : *best) used[link] += rates[i];
     routed.flows[i].qps = {{{*best}, PathPolicy::kStatic}};
+    // Should that one fail, the scheduler would move the flow: to any other.
+    if (paths.size() > 1)
+      routed.flows[i].qps[0].paths.push_back(
+          paths[(static_cast<size_t>(best - paths.data()) + 1 + random() % (paths.size() - 1)) % paths.size()]);
   }
   return routed;
 }
