@@ -15,6 +15,7 @@ PendingComm* add_pending_comm(const PendingComm& values) {
     entry.place = values.place;
     entry.parent = values.parent;
     entry.facts = values.facts;
+    entry.ticket = values.ticket;
     __atomic_store_n(&entry.owner, values.owner, __ATOMIC_RELEASE);
     __atomic_fetch_add(&pending_comm_count, 1u, __ATOMIC_RELAXED);
     return &entry;
