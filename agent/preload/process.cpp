@@ -33,8 +33,10 @@ __thread Thread thread_state __attribute__((tls_model("initial-exec")));
 
 namespace {
 
-enum Interest : uint32_t { kUndecided = 0, kDeciding = 1, kInterested = 2, kDisabled = 3 };
+// kDeciding comes with the kernel's number of the thread that decides.
+enum Interest : uint32_t { kUndecided = 0, kInterested = 1, kDisabled = 2, kDeciding = 1u << 31 };
 uint32_t interest = kUndecided;
+constexpr uint64_t kDecisionNs = 1'000'000'000;
 pid_t interested_pid = 0;
 LogLevel log_level = kLogNone;
 
@@ -93,6 +95,40 @@ bool thread_is_alive(uint32_t thread) {
   return syscall(SYS_tgkill, interested_pid, thread, 0) == 0 || errno != ESRCH;
 }
 
+uint32_t deciding_as_this_thread() {
+  return kDeciding | static_cast<uint32_t>(syscall(SYS_gettid));
+}
+
+// What this thread begins while another one decides is to be seen, too, and the other one makes a few system calls. But
+// it may be one that only the parent of a forked child has, or may never come back from a signal handler.
+uint32_t wait_for_decision() {
+  const uint32_t mine = deciding_as_this_thread();
+  const uint64_t give_up = now_ns() + kDecisionNs;
+  uint32_t state = __atomic_load_n(&interest, __ATOMIC_ACQUIRE);
+  while ((state & kDeciding) != 0 && state != mine && now_ns() < give_up &&
+         syscall(SYS_tgkill, getpid(), state & ~kDeciding, 0) == 0) {
+    syscall(SYS_sched_yield);
+    state = __atomic_load_n(&interest, __ATOMIC_ACQUIRE);
+  }
+  return state;
+}
+
+uint32_t decide_interest(uint32_t state) {
+  const bool in_child = state == kInterested;
+  if (!__atomic_compare_exchange_n(&interest, &state, deciding_as_this_thread(), false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_ACQUIRE))
+    return (state & kDeciding) != 0 ? wait_for_decision() : state;
+  bool interested = true;
+  if (!in_child)
+    interested = decide();
+  else if (arm() == kOff)  // else another thread of the child was faster
+    start_anew_in_child();
+  if (interested && arm() == kOff) __atomic_store_n(&fork_wiped.arm, uint32_t{kSeeking}, __ATOMIC_RELEASE);
+  state = interested ? kInterested : kDisabled;
+  __atomic_store_n(&interest, state, __ATOMIC_RELEASE);
+  return state;
+}
+
 __attribute__((noinline)) void claim_ring_slow(Thread& self) {
   const int saved = errno;
   self.id = static_cast<uint32_t>(syscall(SYS_gettid));
@@ -105,20 +141,10 @@ __attribute__((noinline)) void claim_ring_slow(Thread& self) {
 
 bool become_interested() {
   uint32_t state = __atomic_load_n(&interest, __ATOMIC_ACQUIRE);
-  const bool in_child = state == kInterested && arm() == kOff;
-  if ((state == kUndecided || in_child) &&
-      __atomic_compare_exchange_n(&interest, &state, uint32_t{kDeciding}, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    const int saved = errno;
-    bool interested = true;
-    if (in_child)
-      start_anew_in_child();
-    else
-      interested = decide();
-    errno = saved;
-    if (interested) __atomic_store_n(&fork_wiped.arm, uint32_t{kSeeking}, __ATOMIC_RELEASE);
-    state = interested ? kInterested : kDisabled;
-    __atomic_store_n(&interest, state, __ATOMIC_RELEASE);
-  }
+  if (state == kDisabled || (state == kInterested && arm() != kOff)) return state == kInterested;
+  const int saved = errno;
+  state = (state & kDeciding) != 0 ? wait_for_decision() : decide_interest(state);
+  errno = saved;
   return state == kInterested && arm() != kOff;
 }
 

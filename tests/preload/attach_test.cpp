@@ -222,6 +222,19 @@ TEST_CASE("more threads than rings lose events, are counted, and rings return wh
   CHECK(agent.dropped() == 5 * 6 * 101);
 }
 
+TEST_CASE("communicators that threads of a forked child make at once, before anything else, are all told of") {
+  for (int round = 0; round < 5; ++round) {
+    const std::string path = scratch_socket_path();
+    FakeAgent agent(path, {});
+    AttachedProbe probe(agent, path, {"first-together", "4"});
+    CHECK(agent.wait_for([&] { return agent.count_of(ORRERY_EVENT_COMM_READY) == 1 + 4; }));
+    CHECK(probe.finish().out == "child 0\n");
+    std::set<uint64_t> made;
+    for (const orrery_event& event : agent.events_of(ORRERY_EVENT_COMM_INIT)) made.insert(event.comm.comm_id);
+    CHECK(made.size() == 1 + 4);
+  }
+}
+
 TEST_CASE("a collective called from a signal handler in the middle of another leaves every event whole") {
   const std::string path = scratch_socket_path();
   FakeAgent agent(path, {});

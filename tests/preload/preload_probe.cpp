@@ -231,6 +231,35 @@ void many_threads(int count, int rounds) {
   std::printf("threads done\n");
 }
 
+// Threads of a forked child that make a communicator each, at once, as the first that the child does: it has to forget
+// its parent's before. Then collectives until standard input ends.
+void first_together(int count) {
+  make_comm();
+  const pid_t child = fork();
+  if (child != 0) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    std::printf("child %d\n", status);
+    return;
+  }
+  std::atomic<int> ready = 0;
+  std::vector<ncclComm_t> comms(static_cast<size_t>(count));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < count; ++t)
+    threads.emplace_back([&, t] {
+      ++ready;
+      while (ready < count) {
+      }
+      comms[static_cast<size_t>(t)] = make_comm(static_cast<char>(t + 1));
+    });
+  for (std::thread& thread : threads) thread.join();
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  while (poll(&input, 1, 1) == 0)
+    for (ncclComm_t comm : comms)
+      for (int i = 0; i < 50; ++i) all_reduce(comm);
+  _exit(0);
+}
+
 void signal_storm() {
   static ncclComm_t comm;
   comm = make_comm();
@@ -272,6 +301,7 @@ int run(const std::string& what, const std::vector<std::string>& arguments) {
       {"take-over-numbers", take_over_numbers},
       {"descriptors", descriptors},
       {"many-threads", [&] { many_threads(number(0), number(1)); }},
+      {"first-together", [&] { first_together(number(0)); }},
       {"signal-storm", signal_storm},
       {"connect", [&] { connect_many(number(0), arguments.at(1)); }},
       {"transfer", [] { transfer(make_comm(), [](ncclComm_t comm) { all_reduce(comm); }); }},
