@@ -263,6 +263,7 @@ void take_reply(uint64_t now) {
   const uint32_t next = ++connection.attachments;
   __atomic_store_n(&fork_wiped.generation, next, __ATOMIC_RELEASE);
   __atomic_store_n(&fork_wiped.arm, uint32_t{kAttached}, __ATOMIC_RELEASE);
+  fence_announcement();
   announce_all_flows();
   announce_all_qps();
   if (announce_all_comms()) ring_doorbell();

@@ -71,6 +71,7 @@ Comm* add_comm(void* handle, const Comm& values) {
     comm.children = comm.device_traffic = comm.same_excluded = 0;
     comm.last_excluded = 0;
     __atomic_store_n(&comm.handle, handle, __ATOMIC_RELEASE);
+    fence_announcement();
     return &comm;
   }
   return nullptr;

@@ -137,7 +137,7 @@ void add_flow(int fd, const Endpoint& remote, orrery_flow_role role, uint16_t or
   if (flow == nullptr) return;
   __atomic_store_n(&flow->announced, 0u, __ATOMIC_RELAXED);
   flow->local = local;
-  flow->remote = remote;
+  memcpy(flow->remote.address, remote.address, 16);  // its port comes last
   flow->role = role;
   flow->ordinal = ordinal;
   flow->born_by_entry = born_by_entry;
@@ -149,7 +149,9 @@ void add_flow(int fd, const Endpoint& remote, orrery_flow_role role, uint16_t or
   const uint32_t edge = descriptor(fd) & kEdgeTriggered;
   __atomic_store_n(&flow->edge_triggered, edge != 0, __ATOMIC_RELAXED);
   flow->paced = false;
+  __atomic_store_n(&flow->remote.port, remote.port, __ATOMIC_RELEASE);  // announce_all_flows() finds it from now on
   set_descriptor(fd, static_cast<uint32_t>(flow - flows) + 1 + edge);
+  fence_announcement();
   if (!attached()) return;
   refresh_plan(*flow, now_ns());
   announce_flow(*flow);
@@ -220,7 +222,9 @@ void announce_flow(Flow& flow) {
 
 void announce_all_flows() {
   for (Flow& flow : flows)
-    if (__atomic_load_n(&flow.references, __ATOMIC_ACQUIRE) != 0 && flow.remote.port != 0) announce_flow(flow);
+    if (__atomic_load_n(&flow.references, __ATOMIC_RELAXED) != 0 &&
+        __atomic_load_n(&flow.remote.port, __ATOMIC_ACQUIRE) != 0)
+      announce_flow(flow);
 }
 
 }  // namespace orrery::preload

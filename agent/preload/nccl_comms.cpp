@@ -192,6 +192,7 @@ void complete(Comm* comm) {
   if (!ask_nccl(comm->handle, nccl_copies[comm->copy], answer)) return;
   comm->rank = answer.rank;
   __atomic_store_n(&comm->nranks, answer.nranks, __ATOMIC_RELEASE);
+  fence_announcement();
   if (attached() && announce_all_comms()) ring_doorbell();
 }
 

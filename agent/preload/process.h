@@ -43,6 +43,11 @@ inline bool attached() {
 inline uint32_t generation() {
   return __atomic_load_n(&fork_wiped.generation, __ATOMIC_RELAXED);
 }
+// Between publishing what an agent is to be told of and looking whether there is one, and between attaching and looking
+// for what to tell: one side sees the other, or both do. (The processor may otherwise look before it has published.)
+inline void fence_announcement() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 
 inline constexpr uint32_t kMaxGroupComms = 8;
 inline constexpr uint32_t kMaxGroupsOfThread = 8;

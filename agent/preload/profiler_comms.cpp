@@ -210,7 +210,10 @@ void announce(Context* context) {
   if (comm == nullptr) return;
   context->handle = context;
   __atomic_store_n(&context->comm, comm, __ATOMIC_RELEASE);
-  if (told == 0) return;
+  if (told == 0) {  // an agent that has come meanwhile may have looked before it was there
+    if (attached() && announce_all_comms()) ring_doorbell();
+    return;
+  }
   emit_comm_init(comm->comm_id, 0, comm->rank, comm->nranks);
   ring_doorbell();
 }

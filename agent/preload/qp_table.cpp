@@ -37,6 +37,7 @@ void announce_all_locked();
 void unlock() {
   while (__atomic_exchange_n(&table.announce_wanted, 0u, __ATOMIC_ACQ_REL) != 0) announce_all_locked();
   table.lock.unlock();
+  fence_announcement();
   if (__atomic_load_n(&table.announce_wanted, __ATOMIC_ACQUIRE) != 0 && table.lock.try_lock()) unlock();
 }
 
@@ -256,9 +257,9 @@ void begin_flow(Qp& qp, const QpPath& path) {
   qp.plan_generation = 0;
   if (!attached()) return;
   refresh_qp_plan(qp, now_ns());
-  announce(qp);
   qp.unsignaled_sends = 0;
   qp.last_unsignaled = false;
+  announce(qp);
   qp.counted_whole = qp.slot != shm::SegmentWriter::kNoSlot && speaks_of_qps(qp);
 }
 
@@ -275,6 +276,7 @@ void emit_qp_moved(Qp& qp) {
 
 void announce_all_qps() {
   __atomic_store_n(&table.announce_wanted, 1u, __ATOMIC_RELEASE);
+  fence_announcement();
   if (table.lock.try_lock()) unlock();
 }
 

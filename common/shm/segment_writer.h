@@ -84,6 +84,7 @@ class SegmentWriter {
       if (!__atomic_compare_exchange_n(&flow->generation, &generation, generation + 1, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED))
         continue;
+      fence_release();  // who sees a zero below sees the new generation, too
       store_relaxed(&flow->bursts, 0u);
       for (uint64_t* word = &flow->tx_bytes; word <= &flow->plan_flow_id; ++word) store_relaxed(word, uint64_t{0});
       if (shape_.qp_counters) {
