@@ -1,6 +1,7 @@
 #include "controller/planner/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -11,9 +12,13 @@
 #include "controller/planner/rounds.h"
 #include "controller/planner/schedule.h"
 #include "controller/planner/search.h"
+#include "controller/planner/teams.h"
 
 namespace orrery::planner {
 namespace {
+
+// That planning small jobs as carefully as large ones may cost the busiest link.
+constexpr uint32_t kFairCostPercent = 1;
 
 struct Solution {
   Choice choice;
@@ -129,19 +134,20 @@ Batches batches_of(const std::vector<ResolvedFlow>& flows, const Indices& indice
   return batches;
 }
 
-// `subflows`: how many each movable flow has; 0: as many as it says.
+// `subflows`: how many each movable flow has; 0: as many as it says. `weights`: Teams::weights() of `indices`.
 Problem pose(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, const Indices& indices, uint32_t phase,
-             uint32_t subflows = 0) {
+             uint32_t subflows = 0, const std::vector<double>& weights = {}) {
   Problem problem{
       .fabric = snapshot.fabric, .fixed_bytes = std::vector<uint64_t>(snapshot.fabric->links().size()), .phase = phase};
-  for (uint32_t index : indices) {
-    FlowDemand demand{.bytes = flows[index].demand->bytes,
-                      .subflows = subflows != 0 ? subflows : flows[index].demand->subflows};
-    for (fabric::LinkId link : flows[index].demand->fixed)
-      problem.fixed_bytes[link] += subflow_bytes(demand) * demand.subflows;
-    if (!flows[index].movable() || demand.bytes == 0) continue;
+  for (size_t at = 0; at < indices.size(); ++at) {
+    const ResolvedFlow& flow = flows[indices[at]];
+    const FlowDemand demand{.bytes = flow.demand->bytes, .subflows = subflows != 0 ? subflows : flow.demand->subflows};
+    uint64_t weight = subflow_bytes(demand);
+    if (!weights.empty()) weight = static_cast<uint64_t>(std::llround(static_cast<double>(weight) * weights[at]));
+    for (fabric::LinkId link : flow.demand->fixed) problem.fixed_bytes[link] += weight * demand.subflows;
+    if (!flow.movable() || demand.bytes == 0) continue;
     for (uint32_t subflow = 0; subflow < demand.subflows; ++subflow)
-      problem.items.push_back(item_of(flows[index], subflow, subflow_bytes(demand)));
+      problem.items.push_back(item_of(flow, subflow, weight));
   }
   return problem;
 }
@@ -149,7 +155,11 @@ Problem pose(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, c
 class Planner {
  public:
   Planner(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows)
-      : snapshot_(snapshot), fabric_(*snapshot.fabric), flows_(flows), first_part_(flows.size() + 1) {
+      : snapshot_(snapshot),
+        fabric_(*snapshot.fabric),
+        flows_(flows),
+        teams_(fabric_, flows),
+        first_part_(flows.size() + 1) {
     for (size_t index = 0; index < flows.size(); ++index)
       first_part_[index + 1] = first_part_[index] + flows[index].demand->subflows;
     choice_.resize(first_part_.back(), kNoChoice);
@@ -181,8 +191,23 @@ class Planner {
     return solved;
   }
 
+  // Where there are several teams: fair to each of them, unless the busiest link would pay for that.
+  Solved solved_fairly(uint32_t phase, const Indices& indices) const {
+    Problem problem = pose(snapshot_, flows_, indices, phase);
+    const std::vector<double> weights = teams_.weights(indices);
+    if (weights.empty()) return solved(std::move(problem));
+    Solved fair = solved(pose(snapshot_, flows_, indices, phase, 0, weights));
+    fair.problem = std::move(problem);
+    fair.load = load_of(fair.problem, fair.solution.choice);
+    fair.solution.bounds = lower_bounds(fair.problem);
+    const uint64_t drain = max_drain_ns(fabric_, fair.load);
+    if (near_enough(drain, fair.solution.bounds.whole_ns, kFairCostPercent)) return fair;
+    Solved plain = solved(fair.problem);
+    return near_enough(drain, max_drain_ns(fabric_, plain.load), kFairCostPercent) ? fair : plain;
+  }
+
   void plan_together(uint32_t phase, const Indices& indices) {
-    const Solved all = solved(pose(snapshot_, flows_, indices, phase));
+    const Solved all = solved_fairly(phase, indices);
     take(indices, all.solution);
     account(all.load, max_drain_ns(fabric_, all.load), all.solution.bounds);
     plan_unsized(phase, indices, all.load, mean_weight(all.problem));
@@ -350,22 +375,27 @@ class Planner {
   const Snapshot& snapshot_;
   const fabric::Graph& fabric_;
   const std::vector<ResolvedFlow>& flows_;
+  const Teams teams_;
   Indices first_part_;  // by flow: its first subflow in choice_
   Choice choice_;       // by subflow
   Plan plan_;
 };
 
-// What `measure` says of the slowest phase when every movable flow has `subflows` of them, round by round where it has
-// rounds.
+// What `measure` says of the slowest phase when every movable flow has `subflows` of them: fairly to all teams, or
+// round by round where it has rounds.
 template <typename Measure>
-Bounds slowest_phase(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, uint32_t subflows,
-                     const Measure& measure) {
+Bounds slowest_phase(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, const Teams& teams,
+                     uint32_t subflows, const Measure& measure) {
   Bounds worst;
   for (const auto& [phase, indices] : phases_of(flows)) {
     Batches batches{indices, {}};
     if (snapshot.options.rounds) batches = batches_of(flows, indices);
-    if (batches.rounds.size() < 2) batches = {indices, {}};
-    Bounds sum = measure(pose(snapshot, flows, batches.others, phase, subflows));
+    std::vector<double> weights;
+    if (batches.rounds.size() < 2) {
+      batches = {indices, {}};
+      weights = teams.weights(indices);
+    }
+    Bounds sum = measure(pose(snapshot, flows, batches.others, phase, subflows, weights));
     for (const Indices& round : batches.rounds) {
       const Bounds more = measure(pose(snapshot, flows, round, phase, subflows));
       sum = {sum.whole_ns + more.whole_ns, sum.fluid_ns + more.fluid_ns};
@@ -390,6 +420,7 @@ Result<uint32_t> least_subflows(const Snapshot& snapshot, uint32_t limit, uint32
     return Error{ErrorCode::kInvalidArgument, "the snapshot has no fabric; load a topology first"};
   CoreTable table(*snapshot.fabric);
   ORRERY_ASSIGN(const std::vector<ResolvedFlow> flows, resolve(snapshot, table));
+  const Teams teams(*snapshot.fabric, flows);
   const auto solved = [&](const Problem& problem) -> Bounds {
     const Solution solution = solve(problem, snapshot.options.move_penalty_percent);
     return {max_drain_ns(*snapshot.fabric, load_of(problem, solution.choice)), 0};
@@ -398,9 +429,10 @@ Result<uint32_t> least_subflows(const Snapshot& snapshot, uint32_t limit, uint32
   uint64_t best_ns = UINT64_MAX;
   limit = std::min(limit, kMaxSubflows);
   for (uint32_t subflows = 1; subflows <= limit;) {
-    const Bounds bounds = slowest_phase(snapshot, flows, subflows, lower_bounds);
+    const Bounds bounds = slowest_phase(snapshot, flows, teams, subflows, lower_bounds);
     const bool may_do = near_enough(bounds.whole_ns, bounds.fluid_ns, tolerance_percent);
-    const uint64_t least_ns = may_do ? slowest_phase(snapshot, flows, subflows, solved).whole_ns : bounds.whole_ns;
+    const uint64_t least_ns =
+        may_do ? slowest_phase(snapshot, flows, teams, subflows, solved).whole_ns : bounds.whole_ns;
     if (may_do && near_enough(least_ns, bounds.fluid_ns, tolerance_percent)) return subflows;
     if (least_ns < best_ns) best_ns = least_ns, best = subflows;
     // Where the search misses what the bound allows, much finer grain helps rather than one more.

@@ -64,7 +64,7 @@ Result<std::vector<ResolvedFlow>> resolve(const Snapshot& snapshot, CoreTable& t
 
 // One movable subflow as the solvers see it.
 struct Item {
-  uint64_t weight = 0;  // bytes
+  uint64_t weight = 0;  // bytes, or what Teams make of them
   fabric::LinkId up = fabric::kNone;
   fabric::LinkId down = fabric::kNone;
   const std::vector<Core>* cores = nullptr;
