@@ -41,7 +41,7 @@ Program all_paths(const fabric::Graph& graph, PathPolicy policy) {
     const uint32_t qp = builder.add_qp(host, to[host], paths, policy);
     uint32_t before = kNone;
     for (int i = 0; i < 2; ++i) {
-      const uint32_t message = builder.add_message(qp, 400'000 + host);
+      const uint32_t message = builder.add_message(qp, 150'000 + host);
       const uint32_t step = builder.add_send_step(message, host);
       if (before != kNone) builder.after_acknowledged(before, step);
       before = message;
@@ -88,7 +88,7 @@ RunResult check_threads(const fabric::Graph& graph, const Program& program, Pack
 
 TEST_CASE("the number of threads changes nothing: marks, pauses, rates") {
   const auto graph = leaf_spine(8, 4, 64);
-  const Program program = permutation(graph, random_derangement(64, 3), 1'000'000, 5);
+  const Program program = permutation(graph, random_derangement(64, 3), 250'000, 5);
   const RunResult result = check_threads(graph, program, shallow());
   CHECK(result.totals.marks > 0);
   CHECK(result.totals.pauses > 0);
