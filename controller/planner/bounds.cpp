@@ -140,7 +140,8 @@ class BoundFinder {
     }
     std::sort(weights.begin(), weights.end(), std::greater<>());
     bounds_.fluid_ns = std::max(bounds_.fluid_ns, drain_ns(bytes, rate));
-    bounds_.whole_ns = std::max(bounds_.whole_ns, cut_bound_ns(bins, weights));
+    bounds_.cores_ns = std::max(bounds_.cores_ns, cut_bound_ns(bins, weights));
+    bounds_.whole_ns = std::max(bounds_.whole_ns, bounds_.cores_ns);
   }
 
   const Problem& problem_;

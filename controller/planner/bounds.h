@@ -24,6 +24,7 @@ uint64_t cut_bound_ns(std::span<const Bin> bins, std::span<const uint64_t> weigh
 struct Bounds {
   uint64_t whole_ns = 0;  // flows stay whole
   uint64_t fluid_ns = 0;  // flows may be split at will
+  uint64_t cores_ns = 0;  // flows stay whole, and only links between switches count
 };
 Bounds lower_bounds(const Problem& problem);
 inline uint64_t lower_bound_ns(const Problem& problem) {

@@ -142,7 +142,7 @@ class ClosColouring {
     for (const uint32_t item : items_) {
       const Item& what = problem_.items[item];
       Edge edge{sources(fabric_.link(what.up).to), destinations(fabric_.link(what.down).from)};
-      if (const Way* way = current_way(item)) edge.preferred = index_in(plane_names_, way->plane);
+      if (const Way* way = preferred_way(item)) edge.preferred = index_in(plane_names_, way->plane);
       edges.push_back(edge);
     }
     return colour_edges(edges, static_cast<uint32_t>(plane_names_.size()), problem_.phase);
@@ -155,7 +155,7 @@ class ClosColouring {
     for (const uint32_t item : items) {
       const Way* any = first_way(item, plane);
       Edge edge{rising(any->rising), falling(any->falling)};
-      if (const Way* way = current_way(item); way != nullptr && way->plane == plane)
+      if (const Way* way = preferred_way(item); way != nullptr && way->plane == plane)
         edge.preferred = index_in(tops, way->top);
       edges.push_back(edge);
     }
@@ -174,11 +174,12 @@ class ClosColouring {
     const auto found = std::find_if(ways.begin(), ways.end(), [&](const Way& way) { return way.plane == plane; });
     return found == ways.end() ? nullptr : &*found;
   }
-  const Way* current_way(uint32_t item) const {
-    if (problem_.items[item].current == kNoChoice) return nullptr;
+  const Way* preferred_way(uint32_t item) const {
+    const Item& what = problem_.items[item];
+    const uint32_t core = what.current != kNoChoice ? what.current : what.home;
+    if (core == kNoChoice) return nullptr;
     const Ways& ways = ways_.at(problem_.items[item].cores);
-    const auto found = std::find_if(ways.begin(), ways.end(),
-                                    [&](const Way& way) { return way.core == problem_.items[item].current; });
+    const auto found = std::find_if(ways.begin(), ways.end(), [&](const Way& way) { return way.core == core; });
     return found == ways.end() ? nullptr : &*found;
   }
 

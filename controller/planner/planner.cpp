@@ -7,11 +7,11 @@
 
 #include "controller/planner/backups.h"
 #include "controller/planner/bounds.h"
-#include "controller/planner/clos_colouring.h"
+#include "controller/planner/homes.h"
 #include "controller/planner/problem.h"
 #include "controller/planner/rounds.h"
 #include "controller/planner/schedule.h"
-#include "controller/planner/search.h"
+#include "controller/planner/solve.h"
 #include "controller/planner/teams.h"
 
 namespace orrery::planner {
@@ -19,71 +19,6 @@ namespace {
 
 // That planning small jobs as carefully as large ones may cost the busiest link.
 constexpr uint32_t kFairCostPercent = 1;
-
-struct Solution {
-  Choice choice;
-  Method method = Method::kNone;
-  Bounds bounds;
-};
-
-// Whether a plan of `drain` is so near to one of `best` that moving flows is not worth it.
-bool near_enough(uint64_t drain, uint64_t best, uint32_t penalty_percent) {
-  return static_cast<unsigned __int128>(drain) * 100 <= static_cast<unsigned __int128>(best) * (100 + penalty_percent);
-}
-
-bool any_current(const Problem& problem) {
-  return std::any_of(problem.items.begin(), problem.items.end(),
-                     [](const Item& item) { return item.current != kNoChoice; });
-}
-
-bool any_choice(const Problem& problem) {
-  return std::any_of(problem.items.begin(), problem.items.end(),
-                     [](const Item& item) { return item.cores->size() > 1; });
-}
-
-// `start`: what to begin with, or nothing.
-Choice solve_min_max(const Problem& problem, const Search& kept, const std::optional<Choice>& start, uint64_t bound_ns,
-                     uint32_t penalty_percent) {
-  Search fresh(problem);
-  if (start) fresh.begin(*start);
-  fresh.place_rest();
-  fresh.lower_maximum(bound_ns);
-  if (!any_current(problem)) {
-    fresh.even_out();
-    return fresh.choice();
-  }
-  Search improved = kept;
-  improved.lower_maximum(bound_ns);
-  const uint64_t best = std::min(improved.max_drain_ns(), fresh.max_drain_ns());
-  if (near_enough(kept.max_drain_ns(), best, penalty_percent)) return kept.choice();
-  // Again, but only as far as moves pay.
-  Search frugal = kept;
-  frugal.lower_maximum(best + best / 100 * penalty_percent);
-  for (const Search* search : {&frugal, &improved})
-    if (near_enough(search->max_drain_ns(), best, penalty_percent)) return search->choice();
-  return fresh.choice();
-}
-
-Solution solve(const Problem& problem, uint32_t penalty_percent) {
-  Solution solution{.bounds = lower_bounds(problem)};
-  const uint64_t bound_ns = solution.bounds.whole_ns;
-  const std::optional<Choice> coloured = colour_clos(problem);
-  const bool exact = coloured && std::find(coloured->begin(), coloured->end(), kNoChoice) == coloured->end() &&
-                     max_drain_ns(*problem.fabric, load_of(problem, *coloured)) <= bound_ns;
-  if (any_choice(problem)) solution.method = exact ? Method::kEdgeColouring : Method::kMinMax;
-  Search kept(problem);
-  if (any_current(problem)) {
-    kept.keep_current();
-    kept.place_rest();
-    if (near_enough(kept.max_drain_ns(), bound_ns, penalty_percent)) {
-      if (kept.max_drain_ns() > bound_ns && exact) solution.method = Method::kMinMax;
-      solution.choice = kept.choice();
-      return solution;
-    }
-  }
-  solution.choice = exact ? *coloured : solve_min_max(problem, kept, coloured, bound_ns, penalty_percent);
-  return solution;
-}
 
 using Indices = std::vector<uint32_t>;
 using Loads = std::vector<uint64_t>;  // bytes by LinkId
@@ -102,12 +37,13 @@ std::map<uint32_t, Indices> phases_of(const std::vector<ResolvedFlow>& flows) {
 }
 
 // Of a flow's subflow.
-Item item_of(const ResolvedFlow& flow, uint32_t subflow, uint64_t weight) {
+Item item_of(const ResolvedFlow& flow, uint32_t subflow, uint64_t weight, const Homes& homes) {
   return {.weight = weight,
           .up = flow.src->uplink,
           .down = flow.down,
           .cores = flow.cores,
-          .current = subflow == 0 ? flow.current : kNoChoice};
+          .current = subflow == 0 ? flow.current : kNoChoice,
+          .home = homes.of(flow, subflow)};
 }
 
 // The flows of one phase, in the order of phases_of(), by when they send.
@@ -136,7 +72,7 @@ Batches batches_of(const std::vector<ResolvedFlow>& flows, const Indices& indice
 
 // `subflows`: how many each movable flow has; 0: as many as it says. `weights`: Teams::weights() of `indices`.
 Problem pose(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, const Indices& indices, uint32_t phase,
-             uint32_t subflows = 0, const std::vector<double>& weights = {}) {
+             const Homes& homes, uint32_t subflows = 0, const std::vector<double>& weights = {}) {
   Problem problem{
       .fabric = snapshot.fabric, .fixed_bytes = std::vector<uint64_t>(snapshot.fabric->links().size()), .phase = phase};
   for (size_t at = 0; at < indices.size(); ++at) {
@@ -147,7 +83,7 @@ Problem pose(const Snapshot& snapshot, const std::vector<ResolvedFlow>& flows, c
     for (fabric::LinkId link : flow.demand->fixed) problem.fixed_bytes[link] += weight * demand.subflows;
     if (!flow.movable() || demand.bytes == 0) continue;
     for (uint32_t subflow = 0; subflow < demand.subflows; ++subflow)
-      problem.items.push_back(item_of(flow, subflow, weight));
+      problem.items.push_back(item_of(flow, subflow, weight, homes));
   }
   return problem;
 }
@@ -158,6 +94,7 @@ class Planner {
       : snapshot_(snapshot),
         fabric_(*snapshot.fabric),
         flows_(flows),
+        homes_(fabric_, flows),
         teams_(fabric_, flows),
         first_part_(flows.size() + 1) {
     for (size_t index = 0; index < flows.size(); ++index)
@@ -193,10 +130,10 @@ class Planner {
 
   // Where there are several teams: fair to each of them, unless the busiest link would pay for that.
   Solved solved_fairly(uint32_t phase, const Indices& indices) const {
-    Problem problem = pose(snapshot_, flows_, indices, phase);
+    Problem problem = pose(snapshot_, flows_, indices, phase, homes_);
     const std::vector<double> weights = teams_.weights(indices);
     if (weights.empty()) return solved(std::move(problem));
-    Solved fair = solved(pose(snapshot_, flows_, indices, phase, 0, weights));
+    Solved fair = solved(pose(snapshot_, flows_, indices, phase, homes_, 0, weights));
     fair.problem = std::move(problem);
     fair.load = load_of(fair.problem, fair.solution.choice);
     fair.solution.bounds = lower_bounds(fair.problem);
@@ -220,14 +157,14 @@ class Planner {
     const Batches batches = batches_of(flows_, indices);
     const auto count = static_cast<uint32_t>(batches.rounds.size());
     if (count < 2) return false;
-    const Solved others = solved(pose(snapshot_, flows_, batches.others, phase));
+    const Solved others = solved(pose(snapshot_, flows_, batches.others, phase, homes_));
     Loads share(others.load), total(others.load);
     for (uint64_t& bytes : share) bytes = (bytes + count - 1) / count;
     std::vector<Solved> rounds;
     std::vector<uint64_t> start_ns;
     uint64_t drain = 0, next_start = 0;
     for (uint32_t round = 0; round < count; ++round) {
-      Problem problem = pose(snapshot_, flows_, batches.rounds[round], phase + round);
+      Problem problem = pose(snapshot_, flows_, batches.rounds[round], phase + round, homes_);
       problem.fixed_bytes = share;
       rounds.push_back(solved(std::move(problem)));
       const uint64_t round_ns = max_drain_ns(fabric_, rounds.back().load);
@@ -238,7 +175,7 @@ class Planner {
       for (size_t link = 0; link < total.size(); ++link) total[link] += rounds.back().load[link] - share[link];
     }
     drain = std::max(drain, max_drain_ns(fabric_, total));
-    const Bounds bounds = lower_bounds(pose(snapshot_, flows_, indices, phase));
+    const Bounds bounds = lower_bounds(pose(snapshot_, flows_, indices, phase, homes_));
     if (!near_enough(drain, bounds.whole_ns, kMaxRoundCostPercent) || start_ns.back() > snapshot_.options.max_offset_ns)
       return false;
     plan_.rounds = std::max(plan_.rounds, count);
@@ -291,7 +228,7 @@ class Planner {
     if (unsized.empty()) return;
     for (uint32_t index : unsized)
       for (uint32_t subflow = 0; subflow < flows_[index].demand->subflows; ++subflow)
-        problem.items.push_back(item_of(flows_[index], subflow, weight));
+        problem.items.push_back(item_of(flows_[index], subflow, weight, homes_));
     take_all(unsized, solve(problem, snapshot_.options.move_penalty_percent));
   }
 
@@ -375,6 +312,7 @@ class Planner {
   const Snapshot& snapshot_;
   const fabric::Graph& fabric_;
   const std::vector<ResolvedFlow>& flows_;
+  const Homes homes_;
   const Teams teams_;
   Indices first_part_;  // by flow: its first subflow in choice_
   Choice choice_;       // by subflow
@@ -395,9 +333,9 @@ Bounds slowest_phase(const Snapshot& snapshot, const std::vector<ResolvedFlow>& 
       batches = {indices, {}};
       weights = teams.weights(indices);
     }
-    Bounds sum = measure(pose(snapshot, flows, batches.others, phase, subflows, weights));
+    Bounds sum = measure(pose(snapshot, flows, batches.others, phase, {}, subflows, weights));
     for (const Indices& round : batches.rounds) {
-      const Bounds more = measure(pose(snapshot, flows, round, phase, subflows));
+      const Bounds more = measure(pose(snapshot, flows, round, phase, {}, subflows));
       sum = {sum.whole_ns + more.whole_ns, sum.fluid_ns + more.fluid_ns};
     }
     worst = {std::max(worst.whole_ns, sum.whole_ns), std::max(worst.fluid_ns, sum.fluid_ns)};

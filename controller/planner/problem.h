@@ -69,6 +69,7 @@ struct Item {
   fabric::LinkId down = fabric::kNone;
   const std::vector<Core>* cores = nullptr;
   uint32_t current = kNoChoice;
+  uint32_t home = kNoChoice;  // where it goes unless the optimum forbids or it has a current core (homes.h)
 };
 
 // Flows that send at the same time. `items` are in an order that does not depend on the snapshot's.

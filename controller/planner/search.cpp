@@ -85,6 +85,14 @@ void Search::keep_current() {
       assign(item, problem_.items[item].current);
 }
 
+void Search::settle(uint64_t limit_ns) {
+  const double limit = static_cast<double>(limit_ns) * (1 + kEpsilon);
+  for (uint32_t item = 0; item < choice_.size(); ++item) {
+    const uint32_t home = problem_.items[item].home;
+    if (choice_[item] == kNoChoice && home != kNoChoice && cost_of(item, home).max <= limit) assign(item, home);
+  }
+}
+
 Search::Cost Search::cost_of(uint32_t item, uint32_t choice) const {
   Cost cost;
   for (LinkId link : core(item, choice)) {
@@ -203,6 +211,7 @@ void Search::even_out() {
     moved = false;
     for (uint32_t item = 0; item < choice_.size(); ++item) {
       if (!movable(item) || problem_.items[item].current != kNoChoice) continue;
+      if (choice_[item] == problem_.items[item].home) continue;
       const uint32_t before = choice_[item];
       take_off(item);
       uint32_t best = before;

@@ -20,13 +20,16 @@ class Search {
   void begin(const Choice& choice);
   // Gives each item its current core, where it has one.
   void keep_current();
+  // Gives each item without a core its home, where it has one and no link of it then drains later than `limit_ns`.
+  void settle(uint64_t limit_ns);
   // Gives each item without a core, in the problem's order (heaviest first is best), the one whose links end up least
   // loaded.
   void place_rest();
   // Lowers the busiest link's drain time by chains of moves until `goal_ns` is reached or the work is spent. Moves as
   // few as it can.
   void lower_maximum(uint64_t goal_ns);
-  // Shortens the other queues: moves items without a current core while that lowers the sum of squared drain times.
+  // Shortens the other queues: moves items away from home and without a current core while that lowers the sum of
+  // squared drain times.
   void even_out();
 
   const Choice& choice() const { return choice_; }
