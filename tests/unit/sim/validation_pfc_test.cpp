@@ -93,4 +93,24 @@ TEST_CASE("the watchdog confines a storm to those that send to the broken NIC, a
   CHECK(storm.result.totals.delivered_messages == kStreams * kMessages);
 }
 
+// Thresholds less than a packet apart: one packet that comes and one that goes at the same picosecond pause and resume.
+// Senders are paced, so that none has another packet on its way, whose arrival would ask for a pause again.
+TEST_CASE("a port that is paused and resumed at one moment goes on") {
+  const uint32_t senders = GENERATE(3u, 4u, 5u), packets = GENERATE(8u, 9u, 10u, 11u);
+  const auto graph = leaf_spine(1, 1, senders + 1);
+  ProgramBuilder builder(graph);
+  for (uint32_t src = 1; src <= senders; ++src) {
+    const auto path = graph.paths(graph.nics()[src], graph.nics()[0]).front();
+    const uint32_t qp = builder.add_qp(src, 0, {path}, PathPolicy::kStatic, k100G / 2);
+    builder.add_send_step(builder.add_message(qp, 400'000));
+  }
+  PacketConfig config = plain_config();
+  config.pfc = {.xoff_bytes = packets * 4'064, .xon_bytes = packets * 4'064, .headroom_bytes = 100'000};
+  config.propagation = kPerNs;
+  const RunResult result = run_packets(graph, builder.build().value(), config);
+  CHECK(result.totals.pauses > 0);
+  CHECK(result.totals.delivered_messages == senders);
+  CHECK(result.end == 2 * kPerNs + (100 * senders + 1) * kFullPacket);
+}
+
 }  // namespace orrery::sim

@@ -82,7 +82,7 @@ void Domain::dispatch(const Event& event) {
     case EventKind::kDelivery:
       return deliver(event.id(), event.packet);
     case EventKind::kPause:
-      return take_pause(event.id(), event.detail() != 0);
+      return hear_pause(event.id(), event.detail());
     case EventKind::kWake:
       return wake(event.id());
     case EventKind::kSend:
@@ -144,7 +144,7 @@ bool Domain::admit(uint32_t link, Port& port, const Packet& packet, uint32_t ing
     Port& ingress = world_.ports[world_.wires.wires[ingress_link].reverse];
     if (ingress.ingress_bytes + packet.bytes > config_.pfc.xoff_bytes + config_.pfc.headroom_bytes) return false;
     ingress.ingress_bytes += packet.bytes;
-    if (!ingress.pause_sent && ingress.ingress_bytes > config_.pfc.xoff_bytes) send_pause(ingress_link, true);
+    if (ingress.pauses_sent % 2 == 0 && ingress.ingress_bytes > config_.pfc.xoff_bytes) send_pause(ingress_link, true);
   } else {
     const uint32_t queued = packet.control() ? port.queued_control_bytes : port.queued_bytes;
     if (queued + packet.bytes > world_.wires.wires[link].limit_bytes) return false;
@@ -205,7 +205,7 @@ void Domain::unbuffer(const Packet& packet, Port& port) {
   const uint32_t ingress_link = world_.program.paths[packet.path].links[packet.hop - 1];
   Port& ingress = world_.ports[world_.wires.wires[ingress_link].reverse];
   ingress.ingress_bytes -= packet.bytes;
-  if (ingress.pause_sent && ingress.ingress_bytes <= config_.pfc.xon_bytes) send_pause(ingress_link, false);
+  if (ingress.pauses_sent % 2 != 0 && ingress.ingress_bytes <= config_.pfc.xon_bytes) send_pause(ingress_link, false);
 }
 
 inline const Domain::Transit& Domain::transit(const Port& port, uint32_t bytes) {
@@ -258,16 +258,25 @@ void Domain::cross(uint32_t to, const Event& event, Time delay) {
 // A pause frame overtakes the queues of the port it leaves by; its own time on the wire is that of a short packet.
 void Domain::send_pause(uint32_t ingress_link, bool pause) {
   const uint32_t back_link = world_.wires.wires[ingress_link].reverse;
-  world_.ports[back_link].pause_sent = pause;
+  const uint16_t change = ++world_.ports[back_link].pauses_sent;
   counters_.pauses += pause;
   const Wire& back = world_.wires.wires[back_link];
   const Time delay = back.time_of(kPauseBytes) + config_.propagation;
-  const Event event{now_ + delay, Event::make_key(EventKind::kPause, ingress_link, pause), {}};
+  const Event event{now_ + delay, Event::make_key(EventKind::kPause, ingress_link, change), {}};
   const uint32_t target = world_.domain_of_node[back.to_node];
   if (target != index_)
     cross(target, event, delay);
   else
     events_.push(events_.line_for(delay), event.time, event.key, {});
+}
+
+// Changes made at one moment come at one moment, in the order of their keys: where counting has begun anew, the later
+// one first.
+void Domain::hear_pause(uint32_t link, uint32_t change) {
+  Port& port = world_.ports[link];
+  if (static_cast<int16_t>(change - port.pauses_heard) <= 0) return;
+  port.pauses_heard = static_cast<uint16_t>(change);
+  take_pause(link, change % 2 != 0);
 }
 
 void Domain::take_pause(uint32_t link, bool pause) {

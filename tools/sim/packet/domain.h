@@ -65,6 +65,7 @@ class alignas(128) Domain {
   void transmit(uint32_t link, Port& port, const Packet& packet, bool more);
   void ensure_wake(uint32_t link, Port& port);
   void send_pause(uint32_t ingress_link, bool pause);
+  void hear_pause(uint32_t link, uint32_t change);
   void take_pause(uint32_t link, bool pause);
   void watch_pause(uint32_t link);
   Packet pop_data(uint32_t link, Port& port);

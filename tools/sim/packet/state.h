@@ -69,7 +69,8 @@ struct alignas(128) Port {
 
   PacketRing control;
   uint32_t ingress_bytes = 0;
-  bool pause_sent = false;
+  // Changes of the pause that it has asked of, and been asked by, the port at the cable's other end; odd: paused.
+  uint16_t pauses_sent = 0, pauses_heard = 0;
   uint32_t max_queued_bytes = 0;
   uint32_t drops = 0;
   uint32_t marks = 0;
