@@ -176,6 +176,17 @@ TEST_CASE("what a scenario needs is asked for") {
   CHECK(refusal("topology: {file: t}\nworkload: {file: w, format: chakra, ranks: 4}\n") == "taken");
 }
 
+TEST_CASE("a scenario says how flows of the fluid engine share links") {
+  const std::string fabric = "topology: {leaf_spine: {leaves: 2, spines: 1, hosts: 4}}\n";
+  const std::string job = "jobs: [{hosts: 2, steps: [{op: all_reduce, bytes: 1000000}]}]\n";
+  const auto sharing = [&](const std::string& name) {
+    return parse_scenario(fabric + job + "engine: {kind: fluid, sharing: " + name + "}\n", "s.yaml").value().sharing;
+  };
+  CHECK(sharing("max_min") == Sharing::kMaxMin);
+  CHECK(sharing("windows") == Sharing::kWindows);
+  CHECK(sharing("dcqcn") == Sharing::kDcqcn);
+}
+
 TEST_CASE("the example of the reference page is a scenario, and the page names every key") {
   std::ifstream file(ORRERY_SCENARIO_PAGE);
   const std::string page{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -8,11 +8,13 @@ namespace orrery::sim {
 namespace {
 
 // What both engines have settings for.
-FluidConfig fluid_config(const PacketConfig& packet) {
+FluidConfig fluid_config(const Scenario& scenario, const PacketConfig& packet) {
   FluidConfig fluid;
+  fluid.sharing = scenario.sharing;
   fluid.payload_bytes = packet.transport.payload_bytes;
   fluid.header_bytes = packet.transport.header_bytes;
   fluid.control_bytes = packet.transport.control_bytes;
+  fluid.ack_every = packet.transport.ack_every;
   fluid.cut_through = packet.switches.cut_through;
   fluid.forwarding_delay = packet.switches.forwarding_delay;
   fluid.propagation = packet.propagation;
@@ -36,7 +38,8 @@ EngineRun engine_of(const Scenario& scenario) {
                      const EngineRequest& request) -> Result<RunResult> {
     ORRERY_ASSIGN(PacketConfig config, packet_config(scenario, graph, request.scheme, request.seed));
     if (request.record) config.recording = recording_of(graph);
-    if (scenario.engine == Engine::kFluid) return run_fluid(graph, program, fluid_config(config), request.watch);
+    if (scenario.engine == Engine::kFluid)
+      return run_fluid(graph, program, fluid_config(scenario, config), request.watch);
     return run_packets(graph, program, config, request.watch);
   };
 }

@@ -9,10 +9,19 @@
 
 namespace orrery::sim {
 
+// How flows share links. priced_shares.h has what the last two stand for.
+enum class Sharing : uint8_t {
+  kMaxMin,   // switches serve flows in turn; or senders of whose reaction to queues nothing is known
+  kWindows,  // first in, first out, windows of equal bytes
+  kDcqcn     // first in, first out, DCQCN that has settled
+};
+
 struct FluidConfig {
+  Sharing sharing = Sharing::kMaxMin;
   uint32_t payload_bytes = 4'000;
   uint32_t header_bytes = 64;   // on the wire with every packet
-  uint32_t control_bytes = 64;  // an ACK: it takes time on its way back, but no capacity
+  uint32_t control_bytes = 64;  // an ACK: it takes time on its way back; with kMaxMin no capacity
+  uint32_t ack_every = 1;       // packets
   bool cut_through = false;
   Time forwarding_delay = 0;
   Time propagation = 1 * kPerUs;  // of every link

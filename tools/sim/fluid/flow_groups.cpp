@@ -11,7 +11,7 @@ FlowGroups::Spread FlowGroups::spread_of(const QueuePair& qp) {
   return qp.policy == PathPolicy::kRecycle ? Spread::kAllThatWork : Spread::kAll;
 }
 
-FlowGroups::FlowGroups(const Program& program, MaxMin& rates) : program_(program), rates_(rates) {
+FlowGroups::FlowGroups(const Program& program, Shares& rates) : program_(program), rates_(rates) {
   rates.reserve(program.qps.size(), 4 * program.qps.size());
   groups_.reserve(program.qps.size());
   group_of_.reserve(program.qps.size());

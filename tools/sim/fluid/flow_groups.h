@@ -1,4 +1,4 @@
-// Queue pairs that move alike: the same paths, policy and pace are one group of MaxMin. A queue pair is in its group
+// Queue pairs that move alike: the same paths, policy and pace are one group of Shares. A queue pair is in its group
 // for good; when links fail the paths of the group change.
 //
 // What a path policy is to a fluid:
@@ -13,14 +13,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "tools/sim/fluid/max_min.h"
+#include "tools/sim/fluid/shares.h"
 #include "tools/sim/model/program.h"
 
 namespace orrery::sim {
 
 class FlowGroups {
  public:
-  FlowGroups(const Program& program, MaxMin& rates);
+  FlowGroups(const Program& program, Shares& rates);
 
   size_t size() const { return groups_.size(); }
   uint32_t of_qp(uint32_t qp) const { return group_of_[qp]; }
@@ -50,7 +50,7 @@ class FlowGroups {
   bool is_live(const Group& group, uint32_t path) const;
 
   const Program& program_;
-  MaxMin& rates_;
+  Shares& rates_;
   std::vector<Group> groups_;
   std::vector<uint32_t> group_of_;
   std::vector<uint8_t> dead_, known_dead_;  // by link; empty while none is

@@ -1,9 +1,7 @@
 // Max-min fair rates, kept while flows come and go.
 //
-// A group is a number of flows that use the same links alike: one rate for all of them. Of each link it uses a share of
-// that rate (1, or less where it is split over paths). Rates are max-min fair: no flow can have more without taking it
-// from one that has no more. Equivalently every flow has a bottleneck: a full link on which nobody is faster (Bertsekas
-// and Gallager, Data Networks, 6.5), or its own limit.
+// No flow can have more without taking it from one that has no more. Equivalently every flow has a bottleneck: a full
+// link on which nobody is faster (Bertsekas and Gallager, Data Networks, 6.5), or its own limit.
 //
 // update() computes again only what a change reaches, in one filling: the changed flows rise from 0 while all others
 // stay where they are, until the level says that another must move. That is when a link fills up below the rate of one
@@ -12,16 +10,13 @@
 // that have become smaller are not followed, which is what makes large congested fabrics fast.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <vector>
 
-#include "tools/sim/model/types.h"
+#include "tools/sim/fluid/shares.h"
 
 namespace orrery::sim {
 
-class MaxMin {
+class MaxMin final : public Shares {
  public:
   // The finest tolerance that doubles bear: the rates are the max-min rates.
   static constexpr double kExact = 1e-9;
@@ -29,27 +24,24 @@ class MaxMin {
   // rate; no link ever carries more than its capacity, whatever the tolerance.
   explicit MaxMin(std::vector<double> capacity_bps, double tolerance = kExact);
 
-  // Every link it may ever use; parts[i] of `of` go over links[i] (0: not now). limit_bps 0: none.
-  uint32_t add_group(std::span<const uint32_t> links, std::span<const uint16_t> parts, uint16_t of, double limit_bps);
-  void reserve(size_t groups, size_t uses);
-  // After the last add_group, before everything else.
-  void seal();
+  uint32_t add_group(std::span<const uint32_t> links, std::span<const uint16_t> parts, uint16_t of,
+                     double limit_bps) override;
+  void reserve(size_t groups, size_t uses) override;
+  void seal() override;
 
-  // These take effect at the next update().
-  void set_flows(uint32_t group, uint32_t flows);
-  void set_parts(uint32_t group, std::span<const uint16_t> parts, uint16_t of);
-  void set_capacity(uint32_t link, double capacity_bps);
+  void set_flows(uint32_t group, uint32_t flows) override;
+  void set_parts(uint32_t group, std::span<const uint16_t> parts, uint16_t of) override;
+  void set_capacity(uint32_t link, double capacity_bps) override;
 
-  // The groups whose rate has changed; valid until the next call.
-  std::span<const uint32_t> update();
-  double rate_bps(uint32_t group) const { return groups_[group].rate; }
-  std::span<const uint32_t> links(uint32_t group) const {
+  std::span<const uint32_t> update() override;
+  double rate_bps(uint32_t group) const override { return groups_[group].rate; }
+  std::span<const uint32_t> links(uint32_t group) const override {
     return {use_link_.data() + groups_[group].first_use, groups_[group].uses};
   }
-  double share(uint32_t group, size_t use) const {
+  double share(uint32_t group, size_t use) const override {
     return use_parts_[groups_[group].first_use + use] * groups_[group].part;
   }
-  size_t bytes() const;
+  size_t bytes() const override;
 
  private:
   struct Group {

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "tools/sim/fluid/max_min.h"
+#include "tools/sim/fluid/priced_shares.h"
+
 namespace orrery::sim {
 namespace {
 
@@ -16,13 +19,26 @@ std::vector<double> capacities(const fabric::Graph& graph) {
   return result;
 }
 
+std::unique_ptr<Shares> shares_of(const fabric::Graph& graph, const FluidConfig& config) {
+  if (config.sharing == Sharing::kMaxMin) return std::make_unique<MaxMin>(capacities(graph), config.tolerance);
+  std::vector<PricedShares::LinkShape> links;
+  for (const fabric::Link& link : graph.links())
+    links.push_back(
+        {static_cast<double>(link.rate_bps), link.reverse, graph.node(link.from).kind == fabric::NodeKind::kHost});
+  const auto alpha = config.sharing == Sharing::kWindows ? PricedShares::Alpha::kWindows : PricedShares::Alpha::kDcqcn;
+  const double ack_part = static_cast<double>(config.control_bytes) /
+                          (static_cast<double>(config.payload_bytes + config.header_bytes) * config.ack_every);
+  return std::make_unique<PricedShares>(links, alpha, ack_part, config.tolerance);
+}
+
 }  // namespace
 
 FluidRun::FluidRun(const fabric::Graph& graph, const Program& program, const FluidConfig& config)
     : program_(program),
       config_(config),
       latency_(graph, config),
-      rates_(capacities(graph), config.tolerance),
+      shares_(shares_of(graph, config)),
+      rates_(*shares_),
       paths_(program, rates_),
       capacity_(capacities(graph)),
       groups_(paths_.size()),

@@ -6,13 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "controller/fabric/graph.h"
 #include "tools/sim/fluid/config.h"
 #include "tools/sim/fluid/flow_groups.h"
 #include "tools/sim/fluid/latency.h"
-#include "tools/sim/fluid/max_min.h"
+#include "tools/sim/fluid/shares.h"
 #include "tools/sim/fluid/time_buckets.h"
 #include "tools/sim/model/program.h"
 #include "tools/sim/model/result.h"
@@ -66,7 +67,8 @@ class FluidRun {
   const Program& program_;
   const FluidConfig& config_;
   Latency latency_;
-  MaxMin rates_;
+  std::unique_ptr<Shares> shares_;
+  Shares& rates_;
   FlowGroups paths_;
   std::vector<double> capacity_;
   std::vector<GroupState> groups_;

@@ -1,11 +1,9 @@
-// Runs a program over a fabric with flows as fluids: every queue pair that has something to send moves at its max-min
-// fair rate (demand weighted by the share of each link it uses), which changes when another starts or ends.
+// Runs a program over a fabric with flows as fluids: every queue pair that has something to send moves at its fair
+// rate, which changes when another starts or ends. What is fair is config.h's Sharing.
 //
-// What it leaves out: queues, losses, and that a sender takes time to find its rate. ACKs take no capacity (1.6 % of a
-// link that carries 4000-byte packets the other way). Mean completion is the packet engine's within 3 % for
-// permutations of long flows; for several flows a host with PFC alone, which also holds back flows that do not share
-// the bottleneck, the packet engine was up to 16 % slower (8 leaves, 4 spines, 32 hosts;
-// tests/unit/sim/fluid_test.cpp).
+// What it leaves out: losses, pauses, and that a sender takes time to find its rate: with DCQCN 10 to 20 ms. With
+// kMaxMin ACKs take no capacity (1.6 % of a link that carries 4000-byte packets the other way). docs/simulator.md has
+// how far mean completion is from the packet engine's, and why.
 #pragma once
 
 #include "controller/fabric/graph.h"

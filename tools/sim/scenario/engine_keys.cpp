@@ -1,5 +1,6 @@
 #include "tools/sim/scenario/engine_keys.h"
 
+#include <algorithm>
 #include <array>
 
 namespace orrery::sim {
@@ -9,6 +10,7 @@ constexpr uint64_t kMaxBuffer = uint64_t{1} << 40;
 constexpr uint32_t kMaxPacket = 65'535;  // header included
 
 constexpr std::array<std::string_view, 2> kEngines{"packet", "fluid"};
+constexpr std::array<std::string_view, 3> kSharings{"max_min", "windows", "dcqcn"};  // in the order of Sharing
 constexpr std::array<std::string_view, 2> kRecoveries{"go_back_n", "selective_repeat"};
 
 // Reads the map under `name`, when it is there.
@@ -91,17 +93,26 @@ void suit_rate(PacketConfig& packet, uint64_t rate_bps) {
   packet.dcqcn.hyper_bps *= factor;
 }
 
-void read_engine(const fabric::YamlNode& node, Engine& engine, PacketConfig& packet, fabric::Mistakes& mistakes) {
+void read_engine(const fabric::YamlNode& node, Scenario& scenario, fabric::Mistakes& mistakes) {
+  PacketConfig& packet = scenario.packet;
   MapReader map(node, "engine", mistakes);
   if (!map.is_map()) return;
   map.choice(
-      "kind", engine,
+      "kind", scenario.engine,
       [](std::string_view name) -> std::optional<Engine> {
         if (name == kEngines[0]) return Engine::kPacket;
         if (name == kEngines[1]) return Engine::kFluid;
         return std::nullopt;
       },
       kEngines);
+  map.choice(
+      "sharing", scenario.sharing,
+      [](std::string_view name) -> std::optional<Sharing> {
+        const auto found = std::find(kSharings.begin(), kSharings.end(), name);
+        if (found == kSharings.end()) return std::nullopt;
+        return static_cast<Sharing>(found - kSharings.begin());
+      },
+      kSharings);
   uint64_t rate_bps = 0;  // before the numbers that it would change
   if (map.whole("for_rate_bps", rate_bps, fabric::kMinRateBps, fabric::kMaxRateBps)) suit_rate(packet, rate_bps);
   map.whole("threads", packet.threads, 1, 256);

@@ -10,6 +10,7 @@ namespace orrery::sim {
 // recommend them.
 void suit_rate(PacketConfig& packet, uint64_t rate_bps);
 
-void read_engine(const fabric::YamlNode& node, Engine& engine, PacketConfig& packet, fabric::Mistakes& mistakes);
+// Into scenario.engine, sharing and packet.
+void read_engine(const fabric::YamlNode& node, Scenario& scenario, fabric::Mistakes& mistakes);
 
 }  // namespace orrery::sim

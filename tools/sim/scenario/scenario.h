@@ -31,6 +31,7 @@
 #include "common/base/result.h"
 #include "controller/fabric/graph.h"
 #include "controller/fabric/topology.h"
+#include "tools/sim/fluid/config.h"
 #include "tools/sim/packet/config.h"
 #include "tools/sim/schemes/scheme.h"
 #include "tools/sim/workload/readers.h"
@@ -77,7 +78,8 @@ struct Scenario {
   std::vector<ScenarioJob> jobs;
   std::optional<ScenarioWorkload> workload;
   Engine engine = Engine::kPacket;
-  PacketConfig packet;  // without faults and seed: see packet_config()
+  Sharing sharing = Sharing::kMaxMin;  // of the fluid engine
+  PacketConfig packet;                 // without faults and seed: see packet_config()
   std::vector<Scheme> schemes;
   SchemeOptions scheme_options;  // without seed
   std::vector<uint64_t> seeds{1};

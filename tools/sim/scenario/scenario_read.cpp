@@ -42,8 +42,7 @@ class ScenarioReader {
     if (scenario_.jobs.empty() && !scenario_.workload && map.find("jobs") == nullptr && map.find("workload") == nullptr)
       map.mistake("", "nothing to run; give jobs or a workload file");
     read_rounds(map);
-    if (const YamlNode* engine = map.find("engine"))
-      read_engine(*engine, scenario_.engine, scenario_.packet, mistakes_);
+    if (const YamlNode* engine = map.find("engine")) read_engine(*engine, scenario_, mistakes_);
     read_faults(map);
     map.time("clock_error_ns", scenario_.clock_error, kPerNs);
     map.finish();
