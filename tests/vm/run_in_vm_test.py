@@ -9,11 +9,12 @@ import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 RUN = os.path.join(HERE, "run-in-vm")
+PATIENCE_S = 180  # with what hangs; a guest boots in seconds, on a busy machine in a minute
 
 
 def run(*words, **settings):
     settings.setdefault("cwd", HERE)
-    return subprocess.run([RUN, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, **settings)
+    return subprocess.run([RUN, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE_S, **settings)
 
 
 def guests_below(folder):
@@ -71,7 +72,7 @@ class RunInVmTest(unittest.TestCase):
                 os.remove(os.path.join(self.folder, "up"))
                 self.assertTrue(guests_below(self.folder.replace(",", ",,")))
                 process.send_signal(number)
-                process.wait(10)
+                process.wait(PATIENCE_S)
                 self.wait_for(lambda: not guests_below(self.folder.replace(",", ",,")))
 
     def test_wrong_usage_and_a_missing_emulator_are_told_without_booting(self):
@@ -85,9 +86,9 @@ class RunInVmTest(unittest.TestCase):
         self.assertIn("tools/setup", missing.stderr)
 
     def wait_for(self, condition):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            self.assertLess(time.monotonic(), deadline, "waited a minute in vain")
+            self.assertLess(time.monotonic(), deadline, f"waited {PATIENCE_S} s in vain")
             time.sleep(0.1)
 
 

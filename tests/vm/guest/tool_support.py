@@ -20,7 +20,7 @@ SERVER_ADDRESS6, CLIENT_ADDRESS6 = "fe80::ff:fe00:901", "fe80::ff:fe00:902"
 SERVER_DEVICE, CLIENT_DEVICE = "rxe0", "rxe1"
 CLIENT_INTERFACE = "v1"
 ROCE_PORT = 4791
-TOOL_TIMEOUT_S = 60
+TOOL_TIMEOUT_S = 240  # a tool that hangs; others take seconds, or minutes where the guest gets little of a processor
 
 Told = collections.namedtuple("Told", "status output")
 Pair = collections.namedtuple("Pair", "server client report traffic")
