@@ -16,7 +16,6 @@ constexpr uint64_t kMostIntervalNs = 30'000 * kNsPerMs;
 constexpr uint64_t kPeriodsPerLook = 4;
 constexpr uint32_t kSlots = 60;            // of a common period: that is how exactly jobs are placed
 constexpr uint32_t kMostStretch = 5;       // percent of a period: as exactly as periods are known while jobs collide
-constexpr double kLeastGain = 0.05;        // of the bytes on shared links: what a move must bring
 constexpr uint64_t kPeriodShare = 50;      // of a period: what a job may be held back in one
 constexpr uint64_t kLeastWaitNs = 10'000;  // shorter ones do not last until the send
 constexpr uint64_t kMostRounds = 1000;     // that a move may take
@@ -92,7 +91,7 @@ bool Turns::take(std::vector<Turn> turns, std::vector<uint32_t> of_host) {
 // delay least.
 std::vector<uint64_t> Turns::delays(const Jobs& jobs, const planner::PhaseOffsets& offsets) const {
   std::vector<uint64_t> best(jobs.jobs.size());
-  if (offsets.overlap_before - offsets.overlap_after < kLeastGain) return best;
+  if (offsets.overlap_before - offsets.overlap_after < planner::kLeastOverlapGain) return best;
   std::optional<uint64_t> least;
   for (const planner::PhaseShift& still : offsets.jobs) {
     if (still.period_ns == 0) continue;

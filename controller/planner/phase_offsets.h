@@ -40,6 +40,10 @@ struct PhaseOffsets {
   double overlap_after = 0;
 };
 
+// What shifting jobs must bring out of the overlap: headers alone make links that are exactly full seem overfull, and
+// waiting for a turn is not free.
+inline constexpr double kLeastOverlapGain = 0.05;
+
 struct PhaseOptions {
   uint32_t max_stretch_percent = 3;  // by which a period may be made longer to fit
   uint32_t slots = 120;              // of a common period, at least

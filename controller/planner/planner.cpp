@@ -303,10 +303,15 @@ class Planner {
       for (size_t at = 0; at < own.size(); ++at) plan_.flows[own[at]].pace_bps = schedule[at].pace_bps;
     }
     if (!snapshot_.options.stagger) return;
-    std::vector<ScheduledFlow> schedule = scheduled(indices);
-    stagger(fabric_, schedule, snapshot_.options.min_stagger_ns, snapshot_.options.max_stagger_ns);
-    for (size_t at = 0; at < indices.size(); ++at)
-      plan_.flows[indices[at]].release_offset_ns = schedule[at].release_offset_ns;
+    // Teams are not in step, so that no offset keeps the start of one from that of another.
+    std::map<fabric::NodeId, Indices> teams;
+    for (uint32_t index : indices) teams[teams_.of(index)].push_back(index);
+    for (const auto& [host, own] : teams) {
+      std::vector<ScheduledFlow> schedule = scheduled(own);
+      stagger(fabric_, schedule, snapshot_.options.min_stagger_ns, snapshot_.options.max_stagger_ns);
+      for (size_t at = 0; at < own.size(); ++at)
+        plan_.flows[own[at]].release_offset_ns = schedule[at].release_offset_ns;
+    }
   }
 
   const Snapshot& snapshot_;

@@ -17,6 +17,8 @@ class Teams {
   // Both outlive it.
   Teams(const fabric::Graph& fabric, const std::vector<ResolvedFlow>& flows);
 
+  // One host of the flow's team.
+  fabric::NodeId of(uint32_t index) const { return team_[index]; }
   // What a byte of each of these flows weighs when they send at the same time: 1 for the team whose busiest NIC needs
   // longest, more for the others, so that every team's busiest NIC counts for as long. Flows of no communicator do not
   // repeat, and weigh their bytes. Empty: 1 for all.
@@ -25,7 +27,7 @@ class Teams {
  private:
   const fabric::Graph& fabric_;
   const std::vector<ResolvedFlow>& flows_;
-  std::vector<fabric::NodeId> team_;  // by flow: one host of its team
+  std::vector<fabric::NodeId> team_;  // by flow
   bool one_ = false;
 };
 

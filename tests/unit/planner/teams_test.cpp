@@ -96,6 +96,19 @@ TEST_CASE("fairness costs the busiest link one per cent at most") {
   }
 }
 
+TEST_CASE("starts are kept apart within a team only, as teams are not in step") {
+  const fabric::Graph fabric = clos({.leaves = 2, .spines = 1, .hosts = 4});
+  Snapshot snapshot{.fabric = &fabric, .flows = {}, .options = {}};
+  snapshot.flows = {of_job(1, demand(fabric, 1, 0, 2, kLarge)), of_job(2, demand(fabric, 2, 1, 3, kLarge))};
+  const auto last_offset = [&] {
+    const Plan plan = plan_checked(snapshot);
+    return std::max(plan.flows[0].release_offset_ns, plan.flows[1].release_offset_ns);
+  };
+  CHECK(last_offset() == 0);
+  snapshot.flows[1].comm_id = 1;
+  CHECK(last_offset() > 0);
+}
+
 TEST_CASE("flows are split where a small job needs it, though the large one does not") {
   const fabric::Graph fabric = clos({.leaves = 2, .spines = 2, .hosts = 6});
   // Three hosts on two uplinks: two large flows fill both, and a third of a small job meets one of them.

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "controller/planner/phase_offsets.h"
 #include "tests/unit/sim/studies.h"
 #include "tools/sim/workload/jobs.h"
 
@@ -151,6 +152,28 @@ TEST_CASE("jobs that share links take turns when their rounds are shifted") {
   // A round that may not wait cannot be kept in its turn for long, but is not slowed down either.
   study.options.max_wait = 0;
   CHECK(run_study(study).value().summaries[1].slowdown < 1.2);
+}
+
+TEST_CASE("jobs do not wait for turns that bring next to nothing out of the overlap") {
+  // Four hosts on a leaf, two uplinks: two jobs that send for less than half of their period, and together fill the
+  // links exactly.
+  const fabric::Graph graph = leaf_spine(2, 2, 4);
+  Traffic traffic;
+  for (uint32_t number = 0; number < 2; ++number) {
+    Job job;
+    job.name = "job" + std::to_string(number);
+    job.hosts = {number, 2 + number};
+    job.iterations = 4;
+    job.options.channels = 2;
+    job.steps = {{.compute = 3 * kPerMs, .collective = Collective{.op = Op::kAllReduce, .bytes = 25'000'000}}};
+    add_job(traffic, job).value();
+  }
+  Study study = study_of(graph, traffic, {Scheme::kOrreryPhases});
+  study.on_run = [](const Observation& seen) {
+    CHECK(seen.routed.overlap_before < planner::kLeastOverlapGain);
+    CHECK(seen.routed.phases.empty());
+  };
+  CHECK(run_study(study).value().summaries[0].slowdown < 1.05);
 }
 
 }  // namespace orrery::sim

@@ -72,7 +72,7 @@ void take_turns(const Traffic& traffic, const fabric::Graph& graph, const Scheme
   const planner::PhaseOffsets offsets = planner::phase_offsets(graph, jobs);
   routed.overlap_before = offsets.overlap_before;
   routed.overlap_after = offsets.overlap_after;
-  if (offsets.overlap_after >= offsets.overlap_before) return;
+  if (offsets.overlap_before - offsets.overlap_after < planner::kLeastOverlapGain) return;
   for (size_t job = 0; job < jobs.size(); ++job) {
     const planner::PhaseShift& shift = offsets.jobs[job];
     JobPhase phase{.period = shift.period_ns * kPerNs, .phase = 0, .max_wait = options.max_wait};
