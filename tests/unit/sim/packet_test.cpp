@@ -150,4 +150,24 @@ TEST_CASE("the rates that DCQCN sets share a link fairly and fill it") {
   CHECK(static_cast<double>(*first) > 0.6 * static_cast<double>(*last));
 }
 
+TEST_CASE("more packets than a queue pair can count are refused, with the cure") {
+  const auto graph = leaf_spine(1, 1, 2);
+  const uint64_t most = 4'294'967'294;
+  ProgramBuilder builder(graph);
+  const uint32_t qp = builder.add_qp(1, 0, {first_path(graph, 1, 0)});
+  builder.add_send_step(builder.add_message(qp, (most - 1) * 4'000));
+  builder.add_send_step(builder.add_message(qp, GENERATE(0u, 4'000u, 4'001u)));
+  const Program program = builder.build().value();
+  const auto checked = check_packet_counts(program, plain_config());
+  if (program.messages[1].bytes <= 4'000) {
+    CHECK(checked);
+  } else {
+    REQUIRE_FALSE(checked);
+    CHECK(
+        checked.error().message ==
+        "a queue pair from host 1 to host 0 sends 4294967295 packets; the packet engine counts 4294967294 of one: take "
+        "--engine fluid, or fewer rounds");
+  }
+}
+
 }  // namespace orrery::sim

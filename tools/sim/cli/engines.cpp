@@ -40,6 +40,7 @@ EngineRun engine_of(const Scenario& scenario) {
     if (request.record) config.recording = recording_of(graph);
     if (scenario.engine == Engine::kFluid)
       return run_fluid(graph, program, fluid_config(scenario, config), request.watch);
+    ORRERY_TRY(check_packet_counts(program, config));
     return run_packets(graph, program, config, request.watch);
   };
 }

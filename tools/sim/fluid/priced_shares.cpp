@@ -8,7 +8,7 @@ namespace orrery::sim {
 namespace {
 
 constexpr double kFree = std::numeric_limits<double>::infinity();  // the level where there is no price
-constexpr uint32_t kPatience = 16;  // visits after which a link is content with twice the tolerance, and so on
+constexpr uint32_t kPatience = 16;  // rounds after which links are content with twice the tolerance, and so on
 
 }  // namespace
 
@@ -195,7 +195,6 @@ double PricedShares::target_of(const Link& link) const {
 
 void PricedShares::balance(uint32_t id) {
   Link& link = links_[id];
-  ++link.visits;
   claims_.clear();
   for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed; ++slot)
     claims_.push_back(claim_of(slot_group_[slot], slot_use_[slot]));
@@ -212,7 +211,7 @@ void PricedShares::balance(uint32_t id) {
 
 void PricedShares::move(uint32_t id, double rate) {
   Group& group = groups_[id];
-  if (std::abs(rate - group.rate) <= tolerance_ / 8 * rate) return;
+  if (rate > 0 && std::abs(rate - group.rate) <= tolerance_ / 8 * rate) return;  // 0: perhaps since set_parts()
   add_load(group, rate - group.rate);
   group.rate = rate;
   if (group.moved) return;
@@ -234,7 +233,7 @@ void PricedShares::add_load(const Group& group, double rate) {
 void PricedShares::check(uint32_t id) {
   Link& link = links_[id];
   if (link.waiting) return;
-  const double target = target_of(link), slack = tolerance_ * (1 + link.visits / kPatience) * link.capacity;
+  const double target = target_of(link), slack = tolerance_ * (1 + rounds_ / kPatience) * link.capacity;
   const bool has_less = link.at_host ? link.level < link.capacity : link.price > 0;
   if (link.load <= target + slack && (link.load >= target - slack || !has_less)) return;
   link.waiting = true;
@@ -252,9 +251,12 @@ std::span<const uint32_t> PricedShares::update() {
   moved_.clear();
   for (const uint32_t group : changed_) refresh(group);
   changed_.clear();
-  for (size_t next = 0; next < queue_.size(); ++next) balance(queue_[next]);
-  for (const uint32_t link : queue_) links_[link].visits = 0;
-  queue_.clear();
+  for (rounds_ = 0; !queue_.empty(); ++rounds_) {
+    round_.swap(queue_);
+    for (const uint32_t link : round_) balance(link);
+    round_.clear();
+  }
+  rounds_ = 0;
   size_t kept = 0;
   for (const uint32_t id : moved_) {
     groups_[id].moved = false;
@@ -265,8 +267,8 @@ std::span<const uint32_t> PricedShares::update() {
 }
 
 size_t PricedShares::bytes() const {
-  const size_t lists = changed_.capacity() + moved_.capacity() + queue_.capacity() + use_link_.capacity() +
-                       use_slot_.capacity() + slot_use_.capacity() + slot_group_.capacity();
+  const size_t lists = changed_.capacity() + moved_.capacity() + queue_.capacity() + round_.capacity() +
+                       use_link_.capacity() + use_slot_.capacity() + slot_use_.capacity() + slot_group_.capacity();
   return lists * sizeof(uint32_t) + groups_.capacity() * sizeof(Group) + links_.capacity() * sizeof(Link) +
          use_parts_.capacity() * sizeof(uint16_t) + claims_.capacity() * sizeof(Claim);
 }

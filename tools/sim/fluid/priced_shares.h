@@ -70,9 +70,8 @@ class PricedShares final : public Shares {
     uint32_t reverse = kNone;
     uint32_t first_slot = 0;
     uint32_t listed = 0;  // groups with flows
-    uint32_t visits = 0;  // in this update
     bool at_host = false;
-    bool waiting = false;  // in queue_
+    bool waiting = false;  // in queue_ or round_
   };
   // A flow as one link sees it.
   struct Claim {
@@ -110,8 +109,9 @@ class PricedShares final : public Shares {
   std::vector<uint16_t> use_parts_;            // by use
   std::vector<uint32_t> slot_use_, slot_group_;
   std::vector<uint32_t> changed_, moved_;  // groups
-  std::vector<uint32_t> queue_;            // links, in the order they were put off balance
+  std::vector<uint32_t> queue_, round_;    // links, in the order they were put off balance
   std::vector<Claim> claims_;              // of the link that is being balanced
+  uint32_t rounds_ = 0;                    // of this update
 };
 
 }  // namespace orrery::sim

@@ -1,5 +1,7 @@
 #include "tools/sim/packet/simulation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -115,6 +117,22 @@ RunResult collect(const World& world, std::vector<Part>& parts) {
 }
 
 }  // namespace
+
+Status check_packet_counts(const Program& program, const PacketConfig& config) {
+  const uint64_t payload = config.transport.payload_bytes;
+  for (const QueuePair& pair : program.qps) {
+    uint64_t packets = 0;
+    for (uint32_t at = pair.first_message; at < pair.first_message + pair.message_count; ++at)
+      packets += std::max<uint64_t>(1, (program.messages[program.qp_messages[at]].bytes + payload - 1) / payload);
+    if (packets < kNone) continue;
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("a queue pair from host {} to host {} sends {} packets; the packet engine counts {} of one: "
+                    "take --engine fluid, or fewer rounds",
+                    pair.src, pair.dst, packets, kNone - 1)};
+  }
+  return {};
+}
 
 RunResult run_packets(const fabric::Graph& graph, const Program& program, const PacketConfig& config,
                       const Watch& watch) {
