@@ -155,10 +155,40 @@ TEST_CASE("the same seeds give the same result") {
   CHECK(without_timings(call(words).out) == without_timings(call(words).out));
 }
 
+TEST_CASE("runs side by side, as packets and as flows, print the same bytes as one after the other") {
+  for (const char* engine : {"packet", "fluid"}) {
+    const auto words = small_run({"--json", "--engine", engine, "--parallel", "1"});
+    const std::string one = call(words).out;
+    CHECK(without_timings(one) == without_timings(call(with(words, "--parallel", "3")).out));
+    // A scheme by itself comes to what it comes to among others.
+    const json alone = json::parse(call(small_run({"--json", "--engine", engine, "--scheme", "plb"})).out);
+    for (const json& scheme : json::parse(one)["schemes"])
+      if (scheme["scheme"] == "plb")
+        CHECK(scheme["per_seed"][1]["times_ms"] == alone["schemes"][0]["per_seed"][1]["times_ms"]);
+  }
+}
+
+TEST_CASE("cures name what was typed, and limits of options are those of the scenario's keys") {
+  test::ScratchDirectory folder;
+  std::ofstream(folder.file("layers.txt")) << "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1\n1\n"
+                                              "layer -1 1000 NONE 0 1000 NONE 0 1000 ALLREDUCE 100000 100\n";
+  const auto refused = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"run", "--workload", folder.file("layers.txt"), "--format", "simai"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = call(words);
+    CHECK(outcome.code == kUsage);
+    return outcome.err;
+  };
+  CHECK(contains(refused({}), "does not say how many ranks there are (all_gpus:); give --ranks\n"));
+  CHECK(contains(refused({"--ranks", "8", "--ranks-per-host", "3"}), "change --ranks-per-host\n"));
+  CHECK(contains(call(small_run({"--connections", "65"})).err, "65 not in range"));
+  CHECK(contains(call(with(small_run({}), "--seeds", "10001")).err, "10001 not in range"));
+}
+
 TEST_CASE("progress tells how far a run is, how fast, and what is left of it and of all") {
   std::ostringstream err;
   double now = 100;
-  ProgressLine progress(err, false, [&] { return now; });
+  ProgressLine progress(err, false, "try flows", [&] { return now; });
   Traffic traffic;
   traffic.jobs = {"a", "b"};
   traffic.rounds.resize(8);
@@ -166,13 +196,26 @@ TEST_CASE("progress tells how far a run is, how fast, and what is left of it and
                  traffic);
   CHECK(err.str() == "run 2 of 4: ecmp, seed 2, 2.5 M packet hops of traffic\n");
   now = 105;
-  progress.pulse({.now = kPerMs, .events = 10, .delivered_bytes = 100});
+  progress.pulse(1, {.now = kPerMs, .events = 10, .delivered_bytes = 100});
   CHECK(lines(err.str()) == 1);  // a line every ten seconds where it is no terminal
   now = 120;
-  progress.pulse({.now = 3 * kPerMs / 2, .events = 40'000'000, .delivered_bytes = 250});
+  progress.pulse(1, {.now = 3 * kPerMs / 2, .events = 40'000'000, .delivered_bytes = 250});
   CHECK(contains(
       err.str(),
       "\n2/4 ecmp, seed 2: 25 %, iteration 2 of 4; 1.50 ms simulated, 2.0 M events/s; 1:00 left, 3:40 in all\n"));
+  CHECK(contains(err.str(), "\ntry flows\n"));
+  now = 131;
+  progress.pulse(1, {.now = 2 * kPerMs, .events = 40'000'001, .delivered_bytes = 300});
+  CHECK(err.str().find("try flows") == err.str().rfind("try flows"));
+  // Beside another, both share what is to come.
+  progress.start({.done = 2, .known = 1, .total = 4, .what = "ecmp, seed 3", .data_hops = 1, .bytes = 1'000}, traffic);
+  now = 180;
+  progress.end(1);
+  now = 191;
+  progress.pulse(2, {.now = kPerMs, .events = 1, .delivered_bytes = 500});
+  CHECK(
+      contains(err.str(), "3/4 ecmp, seed 3: 50 %, iteration 3 of 4; 1.00 ms simulated, 0.0 M events/s; 1:00 left, "));
+  CHECK(contains(err.str(), " left, 2:40 in all\n"));
 }
 
 TEST_CASE("wrong usage is told with the cure and exit code 2") {

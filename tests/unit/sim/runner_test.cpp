@@ -1,6 +1,8 @@
 #include "tools/sim/runner/runner.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <new>
 
 #include "tests/unit/sim/studies.h"
 #include "tools/sim/workload/jobs.h"
@@ -122,6 +124,98 @@ TEST_CASE("what an earlier study knows is not run again, and the first seed of a
   }
   study.on_step = [](const StudyResult&) -> Status { return Error{ErrorCode::kSystem, "the disk is full"}; };
   CHECK(run_study(study).error().message == "the disk is full");
+}
+
+TEST_CASE("runs side by side come to the same, and their results come in order") {
+  const fabric::Graph graph = leaf_spine(2, 2, 4);
+  const Traffic traffic = ring(graph, 4, 100'000, 1);
+  Study study = both_ways(graph, traffic);
+  const StudyResult one = run_study(study).value();
+  study.parallel = 4;
+  std::vector<std::pair<Scheme, uint64_t>> order;
+  std::vector<size_t> steps;
+  size_t started = 0, ended = 0;
+  study.on_start = [&](const RunStart&) { ++started; };
+  study.on_end = [&](const RunStart&) { ++ended; };
+  study.on_run = [&](const Observation& o) { order.emplace_back(o.run.scheme, o.run.seed); };
+  study.on_step = [&](const StudyResult& result) -> Status {
+    steps.push_back(result.done());
+    return {};
+  };
+  const StudyResult several = run_study(study).value();
+  CHECK(started == 7);
+  CHECK(ended == 7);
+  CHECK(steps == std::vector<size_t>{1, 2, 3, 4, 5, 6, 7});
+  REQUIRE(several.runs.size() == one.runs.size());
+  for (size_t i = 0; i < one.runs.size(); ++i) {
+    CHECK(order[i] == std::pair(one.runs[i].scheme, one.runs[i].seed));
+    CHECK(several.runs[i].times_ms == one.runs[i].times_ms);
+    CHECK(several.runs[i].link_bytes == one.runs[i].link_bytes);
+  }
+  study.on_step = [](const StudyResult& result) -> Status {
+    return result.done() < 3 ? Status() : Error{ErrorCode::kSystem, "the disk is full"};
+  };
+  order.clear();
+  CHECK(run_study(study).error().message == "the disk is full");
+  CHECK(order.size() == 2);  // beside the ideal
+  study.on_step = [](const StudyResult&) -> Status { throw std::bad_alloc(); };
+  CHECK_THROWS_AS(run_study(study), std::bad_alloc);
+}
+
+TEST_CASE("what an engine cannot tell apart runs once, unless its run is needed") {
+  const fabric::Graph graph = leaf_spine(2, 2, 4);
+  const Traffic traffic = ring(graph, 4, 100'000, 1);
+  Study study = study_of(graph, traffic, {Scheme::kSpray, Scheme::kRecycle, Scheme::kRehash}, {1, 2});
+  study.ideal = false;
+  study.parallel = 2;
+  study.reduce = [](std::vector<FlowRoute>& routes) {  // to one path for all
+    for (FlowRoute& route : routes)
+      for (QpRoute& qp : route.qps) {
+        qp.paths = {*std::min_element(qp.paths.begin(), qp.paths.end())};
+        qp.policy = PathPolicy::kStatic;
+      }
+  };
+  std::vector<std::pair<Scheme, uint64_t>> run, repeated;
+  study.on_run = [&](const Observation& o) { run.emplace_back(o.run.scheme, o.run.seed); };
+  study.on_repeat = [&](const Run& again, const Run& like) {
+    CHECK(like.scheme == Scheme::kSpray);
+    CHECK(like.seed == 1);
+    repeated.emplace_back(again.scheme, again.seed);
+  };
+  study.must_run = [](Scheme scheme, uint64_t seed) { return scheme == Scheme::kRecycle && seed == 2; };
+  const StudyResult result = run_study(study).value();
+  CHECK(run == std::vector<std::pair<Scheme, uint64_t>>{{Scheme::kSpray, 1}, {Scheme::kRecycle, 2}});
+  CHECK(repeated == std::vector<std::pair<Scheme, uint64_t>>{
+                        {Scheme::kSpray, 2}, {Scheme::kRecycle, 1}, {Scheme::kRehash, 1}, {Scheme::kRehash, 2}});
+  REQUIRE(result.runs.size() == 6);
+  for (const Run& each : result.runs) CHECK(each.times_ms == result.runs[0].times_ms);
+  CHECK(result.runs[4].scheme == Scheme::kRehash);
+  CHECK(result.summaries.size() == 3);
+}
+
+TEST_CASE("a run that must be made again keeps its result until then") {
+  const fabric::Graph graph = leaf_spine(2, 2, 4);
+  const Traffic traffic = ring(graph, 4, 100'000, 1);
+  Study study = both_ways(graph, traffic);
+  const StudyResult whole = run_study(study).value();
+  study.known = [&](Scheme scheme, uint64_t seed, bool ideal) -> std::optional<Run> {
+    if (ideal) return whole.ideal;
+    if (scheme == Scheme::kOrreryPaths && seed == 3) return std::nullopt;
+    return whole.runs[(scheme == Scheme::kEcmp ? 0 : 3) + seed - 1];
+  };
+  study.must_run = [](Scheme scheme, uint64_t seed) { return scheme == Scheme::kEcmp && seed == 2; };
+  std::vector<size_t> steps;
+  std::vector<std::string> run;
+  study.on_start = [&](const RunStart& start) { run.push_back(start.what); };
+  study.on_step = [&](const StudyResult& result) -> Status {
+    steps.push_back(result.done());
+    return {};
+  };
+  const StudyResult again = run_study(study).value();
+  CHECK(run == std::vector<std::string>{"ecmp, seed 2", "orrery-paths, seed 3"});
+  CHECK(steps == std::vector<size_t>{6, 7});
+  REQUIRE(again.runs.size() == whole.runs.size());
+  for (size_t i = 0; i < whole.runs.size(); ++i) CHECK(again.runs[i].times_ms == whole.runs[i].times_ms);
 }
 
 TEST_CASE("an error names the run") {

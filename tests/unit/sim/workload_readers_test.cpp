@@ -200,7 +200,7 @@ TEST_CASE("nccl-tests: mistakes name line, reason and cure") {
   CHECK(refusal(read_nccl_tests, " 1024 256 float none -1 1.0 2.0 1.75 0\n", options) ==
         "f: does not say which collective it measured; give op");
   CHECK(refusal(read_nccl_tests, "./gather_perf\n 1024 256 float none 0 1.0 2.0 1.75 0\n", options) ==
-        "f: is of gather_perf, which is not simulated; give the op to take in its place");
+        "f: is of gather_perf, which is not simulated; give what to take in its place (op)");
   CHECK(refusal(read_nccl_tests, " 1024 256 float none x 1.0 2.0 1.75 0\n", options) == "f:1: root 'x' is no rank");
 }
 

@@ -86,13 +86,21 @@ Status Budget::check_traffic(const fabric::Graph& graph, const Traffic& traffic)
     study_.size.options.known.of(scheme) = subflows;
     study_.size.subflows = std::max(study_.size.subflows, subflows);
   }
-  Load load = fabric_;
-  add_load(traffic, load);
+  traffic_ = fabric_;
+  add_load(traffic, traffic_);
   StudySize size = study_.size;
   size.schemes = study_.schemes;
-  const uint64_t bytes = memory_needed(load, size);
+  const uint64_t bytes = memory_needed(traffic_, size);
   if (bytes <= limit_) return {};
   return refuse(request_.scenario, request_.memory_gib, bytes, limit_, cures(), Known::kAll);
+}
+
+uint32_t Budget::runs_at_once(uint32_t wanted) const {
+  StudySize size = study_.size;
+  size.schemes = study_.schemes;
+  for (size.parallel = wanted; size.parallel > 1; --size.parallel)
+    if (memory_needed(traffic_, size) <= limit_) break;
+  return std::max(1u, size.parallel);
 }
 
 uint64_t Budget::needed(const Study& study) const {

@@ -23,6 +23,8 @@ class Budget {
   Status check_jobs(const fabric::Graph& graph, const PlacedJobs& placed);
   // check_jobs() has been asked.
   Status check_traffic(const fabric::Graph& graph, const Traffic& traffic);
+  // So many runs at a time, or as many as there is memory for. check_traffic() has been asked.
+  uint32_t runs_at_once(uint32_t wanted) const;
   // What check_traffic() found out about the study's planned schemes.
   const Subflows& subflows() const { return study_.size.options.known; }
 
@@ -43,6 +45,7 @@ class Budget {
   uint64_t limit_;  // bytes
   bool in_file_;    // the scenario is a file, options cannot change its jobs
   Load fabric_;
+  Load traffic_;
   Load prescribed_;  // by a workload file, transfer by transfer
   Study study_;
 };

@@ -41,9 +41,12 @@ struct RunRequest {
   bool resume = false;
   bool history = true;  // in what is written to files
   double memory_gib = 0;
+  uint32_t parallel = 0;  // runs at a time; 0: as many as there are processors for
 };
 
 EngineRun engine_of(const Scenario& scenario);
+// Study::reduce for that engine.
+std::function<void(std::vector<FlowRoute>&)> reduction_of(const Scenario& scenario);
 
 std::string render_text(const nlohmann::json& document, bool colour);
 std::string render_html(const nlohmann::json& document);

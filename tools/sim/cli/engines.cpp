@@ -33,6 +33,19 @@ Recording recording_of(const fabric::Graph& graph) {
 
 }  // namespace
 
+std::function<void(std::vector<FlowRoute>&)> reduction_of(const Scenario& scenario) {
+  // Where links may fail, backups and what a scheme does about them count.
+  if (scenario.engine != Engine::kFluid || !scenario.faults.empty()) return {};
+  return [](std::vector<FlowRoute>& routes) {
+    for (FlowRoute& route : routes)
+      for (QpRoute& qp : route.qps) {
+        const bool stays = qp.policy == PathPolicy::kStatic || qp.policy == PathPolicy::kFlowlet;
+        if (stays) qp.paths.resize(1);
+        qp.policy = qp.paths.size() == 1 ? PathPolicy::kStatic : PathPolicy::kSpray;
+      }
+  };
+}
+
 EngineRun engine_of(const Scenario& scenario) {
   return [&scenario](const fabric::Graph& graph, const Program& program,
                      const EngineRequest& request) -> Result<RunResult> {

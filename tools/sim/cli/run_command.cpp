@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <thread>
 
 #include "tools/sim/cli/budget.h"
 #include "tools/sim/cli/csv.h"
@@ -24,7 +25,7 @@ class RunCommand {
       : request_(request),
         console_(console),
         graph_(*request.graph),
-        progress_(console.err, console.terminal),
+        progress_(console.err, console.terminal, slow_hint(request)),
         output_(request.output),
         page_(request.page) {}
 
@@ -46,6 +47,15 @@ class RunCommand {
   }
 
  private:
+  static std::string slow_hint(const RunRequest& request) {
+    if (request.scenario.engine == Engine::kFluid)
+      return "this takes minutes; fewer schemes (--scheme ecmp,orrery) take less, and so do ranks that share a host "
+             "(--ranks-per-host) and rings of fewer steps (--ring-steps 16, max_steps in a scenario), which have the "
+             "same volumes and paths";
+    return "packet by packet this takes minutes; --engine fluid moves the same as flows, without queues and losses, in "
+           "seconds";
+  }
+
   // Each part is made when it is known to fit.
   Status make_traffic() {
     Budget budget(request_);
@@ -54,6 +64,9 @@ class RunCommand {
     ORRERY_ASSIGN(traffic_, traffic_of(request_.scenario, placed));
     ORRERY_TRY(budget.check_traffic(graph_, *traffic_));
     subflows_ = budget.subflows();
+    const uint32_t processors = std::max(1u, std::thread::hardware_concurrency());
+    const uint32_t wanted = std::max(1u, processors / request_.scenario.packet.threads);
+    parallel_ = budget.runs_at_once(request_.parallel != 0 ? request_.parallel : wanted);
     return {};
   }
 
@@ -81,11 +94,9 @@ class RunCommand {
     return has(scenario.schemes, run.first) && has(scenario.seeds, run.second);
   }
 
-  // Unless its lines in the tables are gone, or its waveforms are wanted, which no earlier study kept.
-  std::optional<Run> recall(Scheme scheme, uint64_t seed, bool ideal) const {
-    if (!ideal && wants_waveforms(scheme, seed)) return std::nullopt;
-    if (csv_ && !ideal && !csv_->has(scheme, seed)) return std::nullopt;
-    return known_.find(scheme, seed, ideal);
+  // Its lines are not in the tables, or its waveforms are wanted, which no result keeps.
+  bool needs_again(Scheme scheme, uint64_t seed) const {
+    return wants_waveforms(scheme, seed) || (csv_ && !csv_->has(scheme, seed));
   }
 
   Study study() {
@@ -100,12 +111,16 @@ class RunCommand {
     study.options.known = subflows_;
     study.ideal = request_.ideal;
     study.clock_errors = [this](uint64_t seed) { return clock_errors(request_.scenario, graph_, seed); };
+    study.parallel = parallel_;
+    study.reduce = reduction_of(scenario);
+    study.must_run = [this](Scheme scheme, uint64_t seed) { return needs_again(scheme, seed); };
     const bool history = request_.history && !(request_.output.empty() && request_.page.empty());
     study.record = history || !request_.waveforms.empty();
-    study.known = [this](Scheme scheme, uint64_t seed, bool ideal) { return recall(scheme, seed, ideal); };
+    study.known = [this](Scheme scheme, uint64_t seed, bool ideal) { return known_.find(scheme, seed, ideal); };
     if (request_.progress || console_.terminal) {
       study.on_start = [this](const RunStart& start) { progress_.start(start, *traffic_); };
-      study.on_pulse = [this](const Pulse& pulse) { progress_.pulse(pulse); };
+      study.on_pulse = [this](const RunStart& start, const Pulse& pulse) { progress_.pulse(start.done, pulse); };
+      study.on_end = [this](const RunStart& start) { progress_.end(start.done); };
     }
     study.on_run = [this, history](const Observation& o) {
       if (wants_waveforms(o.run.scheme, o.run.seed)) waveforms_ = waveforms_file(request_, graph_, *traffic_, o);
@@ -113,6 +128,11 @@ class RunCommand {
         parts_.csv_digests[{o.run.scheme, o.run.seed}] = csv_->add(graph_, *traffic_, o);
       if (history && !o.result.waveforms.empty())
         parts_.histories[o.run.scheme] = history_of(graph_, o.result, o.run.seed);
+    };
+    study.on_repeat = [this](const Run& run, const Run& like) {
+      if (run.seed != request_.scenario.seeds.front()) return;
+      if (const auto first = parts_.histories.find(like.scheme); first != parts_.histories.end())
+        parts_.histories[run.scheme] = first->second;
     };
     study.on_step = [this](const StudyResult& result) { return save(result); };
     return study;
@@ -141,6 +161,7 @@ class RunCommand {
   Subflows subflows_;
   std::optional<CsvFiles> csv_;
   std::optional<Result<std::string>> waveforms_;
+  uint32_t parallel_ = 1;
   DocumentParts parts_;
   KnownRuns known_;
   ProgressLine progress_;

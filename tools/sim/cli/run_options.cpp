@@ -146,12 +146,17 @@ void RunOptions::add_study(CLI::App& app) {
   seeds_given_ =
       app.add_option("--seeds", seeds_,
                      "Runs of each scheme, with the seeds 1 to N [3, or as the scenario says; 1 with --workload]")
-          ->check(CLI::Range(1u, 1'000'000u))
+          ->check(CLI::Range(1u, kMaxSeeds))
           ->group(group);
   connections_given_ =
       app.add_option("--connections", connections_, "Connections of the scheme ecmp-multi [4, or as the scenario says]")
-          ->check(CLI::Range(1u, 1'024u))
+          ->check(CLI::Range(1u, kMaxConnections))
           ->group(group);
+  app.add_option("--parallel", output_.parallel,
+                 "Runs at a time at most, if there is memory for them; results do not depend on it [one for each "
+                 "processor, or for each --threads of them]")
+      ->check(CLI::Range(1u, kMaxParallelRuns))
+      ->group(group);
   app.add_flag("--no-ideal", no_ideal_, "Leave out the run on a fabric that never blocks")->group(group);
 }
 
@@ -326,6 +331,11 @@ Status RunOptions::fill_workload(Scenario& scenario) const {
   if (!format) return refuse(fmt::format("--format: there is no '{}'; see --help", format_));
   workload.format = *format;
   ReadOptions& options = workload.options;
+  options.names = {.ranks = "--ranks",
+                   .ranks_per_host = "--ranks-per-host",
+                   .iterations = "--rounds",
+                   .op = "--collective",
+                   .format = "--format"};
   options.ranks = ranks_;
   options.ranks_per_host = ranks_per_host_;
   if (rounds_given_->count() > 0) options.iterations = rounds_;
@@ -421,7 +431,9 @@ void RunOptions::fill_model(Scenario& scenario, const fabric::Graph& graph) cons
 }
 
 std::string RunOptions::title(const Scenario& scenario) const {
-  const std::string seeds = fmt::format("{} seed{}", scenario.seeds.size(), scenario.seeds.size() == 1 ? "" : "s");
+  const std::string seeds =
+      fmt::format("{} seed{}, {}", scenario.seeds.size(), scenario.seeds.size() == 1 ? "" : "s",
+                  scenario.engine == Engine::kFluid ? "as flows (--engine fluid)" : "packet by packet");
   if (!file_.empty()) return fmt::format("{}: {}", file_, seeds);
   const std::string fabric = scenario.leaf_spine
                                  ? fmt::format("{} leaves x {} spines, {} hosts at {}", leaves_, spines_, hosts_,

@@ -35,6 +35,7 @@ struct LoweringOptions {
   // wait for a time are late or early, and none starts before its data is there.
   std::vector<int64_t> clock_error_ps;
   std::vector<JobPhase> phases;  // by job; may be empty
+  bool checked = false;          // check() of this traffic has found no fault
 };
 
 // Numbers of tasks stay: program step i is task i. Errors: kInvalidArgument names the flow that has no route, or the

@@ -103,27 +103,27 @@ Result<Program> ProgramBuilder::build() {
   const auto steps = place(after_step_, steps_.size(), program);
   const auto delivered = place(after_delivered_, messages_.size(), program);
   const auto acknowledged = place(after_acknowledged_, messages_.size(), program);
-  program.steps = steps_;
-  program.alignments = alignments_;
+  program.steps = std::move(steps_);
+  program.alignments = std::move(alignments_);
   for (size_t i = 0; i < steps.size(); ++i) program.steps[i].successors = steps[i];
-  program.messages = messages_;
-  for (size_t i = 0; i < messages_.size(); ++i) {
+  program.messages = std::move(messages_);
+  for (size_t i = 0; i < program.messages.size(); ++i) {
     program.messages[i].on_delivered = delivered[i];
     program.messages[i].on_acknowledged = acknowledged[i];
   }
-  program.qps = qps_;
-  program.qp_messages.resize(messages_.size());
-  for (const Message& message : messages_) ++program.qps[message.qp].message_count;
+  program.qps = std::move(qps_);
+  program.qp_messages.resize(program.messages.size());
+  for (const Message& message : program.messages) ++program.qps[message.qp].message_count;
   uint32_t next = 0;
   for (QueuePair& qp : program.qps) qp.first_message = next, next += qp.message_count;
-  std::vector<uint32_t> used(qps_.size());
-  for (uint32_t m = 0; m < messages_.size(); ++m) {
-    const uint32_t qp = messages_[m].qp;
+  std::vector<uint32_t> used(program.qps.size());
+  for (uint32_t m = 0; m < program.messages.size(); ++m) {
+    const uint32_t qp = program.messages[m].qp;
     program.qp_messages[program.qps[qp].first_message + used[qp]++] = m;
   }
-  program.paths = path_links_;
-  program.reverse_of = reverse_of_;
-  program.qp_paths = qp_paths_;
+  program.paths = std::move(path_links_);
+  program.reverse_of = std::move(reverse_of_);
+  program.qp_paths = std::move(qp_paths_);
   return program;
 }
 

@@ -33,7 +33,8 @@ class ProgramBuilder {
   void after_delivered(uint32_t message, uint32_t then);     // `then` is on the receiver
   void after_acknowledged(uint32_t message, uint32_t then);  // `then` is on the sender
 
-  // Message and step numbers stay as they were given. Errors: kInvalidArgument names a successor on another host.
+  // Once, as the last call. Message and step numbers stay as they were given. Errors: kInvalidArgument names a
+  // successor on another host.
   Result<Program> build();
 
  private:

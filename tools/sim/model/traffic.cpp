@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 namespace orrery::sim {
 namespace {
@@ -92,14 +93,24 @@ Status check(const Traffic& traffic, uint32_t hosts) {
 }
 
 std::vector<uint32_t> circle_of(const Traffic& traffic) {
-  std::vector<std::vector<uint32_t>> next(traffic.tasks.size());
   std::vector<uint32_t> starter(traffic.transfers.size()), pending(traffic.tasks.size());
   for (uint32_t i = 0; i < traffic.tasks.size(); ++i)
     if (traffic.tasks[i].transfer != kNone) starter[traffic.tasks[i].transfer] = i;
-  const auto lead = [&](uint32_t from, uint32_t to) { next[from].push_back(to), ++pending[to]; };
-  for (const Edge& edge : traffic.after_task) lead(edge.from, edge.to);
-  for (const auto* edges : {&traffic.after_delivered, &traffic.after_acknowledged})
-    for (const Edge& edge : *edges) lead(starter[edge.from], edge.to);
+  const auto each_edge = [&](auto lead) {
+    for (const Edge& edge : traffic.after_task) lead(edge.from, edge.to);
+    for (const auto* edges : {&traffic.after_delivered, &traffic.after_acknowledged})
+      for (const Edge& edge : *edges) lead(starter[edge.from], edge.to);
+  };
+  // What follows task i: followers[first[i]] up to followers[first[i + 1]].
+  std::vector<uint64_t> first(traffic.tasks.size() + 1);
+  each_edge([&](uint32_t from, uint32_t) { ++first[from]; });
+  uint64_t edges = 0;
+  for (uint64_t& end : first) end = edges += end;
+  std::vector<uint32_t> followers(edges);
+  each_edge([&](uint32_t from, uint32_t to) { followers[--first[from]] = to, ++pending[to]; });
+  const auto next = [&](uint32_t task) {
+    return std::span(followers).subspan(first[task], first[task + 1] - first[task]);
+  };
   std::vector<uint32_t> ready;
   for (uint32_t i = 0; i < pending.size(); ++i)
     if (pending[i] == 0) ready.push_back(i);
@@ -107,14 +118,14 @@ std::vector<uint32_t> circle_of(const Traffic& traffic) {
   for (; !ready.empty(); ++done) {
     const uint32_t task = ready.back();
     ready.pop_back();
-    for (const uint32_t to : next[task])
+    for (const uint32_t to : next(task))
       if (--pending[to] == 0) ready.push_back(to);
   }
   if (done == traffic.tasks.size()) return {};
   // What is left waits for something that is left: whoever goes back far enough goes round.
   std::vector<uint32_t> before(pending.size(), kNone);
   for (uint32_t i = 0; i < pending.size(); ++i)
-    for (const uint32_t to : next[i])
+    for (const uint32_t to : next(i))
       if (pending[i] != 0 && pending[to] != 0) before[to] = i;
   uint32_t task = static_cast<uint32_t>(
       std::find_if(pending.begin(), pending.end(), [](uint32_t p) { return p != 0; }) - pending.begin());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <unordered_set>
 
 namespace orrery::sim {
@@ -162,9 +163,12 @@ uint64_t fabric_memory(const Load& load) {
 }
 
 uint64_t memory_needed(const Load& load, const StudySize& study) {
+  std::vector<double> each;
+  for (const Scheme scheme : study.schemes) each.push_back(run_memory(load, study, scheme));
+  if (study.ideal) each.push_back(run_memory(load, study, Scheme::kEcmp) + load.links * kLinkOfIdeal);
+  std::sort(each.begin(), each.end(), std::greater<>());
   double most = 0;
-  for (const Scheme scheme : study.schemes) most = std::max(most, run_memory(load, study, scheme));
-  if (study.ideal) most = std::max(most, run_memory(load, study, Scheme::kEcmp) + load.links * kLinkOfIdeal);
+  for (uint32_t i = 0; i < study.parallel; ++i) most += each[std::min<size_t>(i / study.seeds, each.size() - 1)];
   const double runs =
       static_cast<double>(study.schemes.size()) * static_cast<double>(study.seeds) + (study.ideal ? 1 : 0);
   const JobSize& jobs = load.jobs;
@@ -172,7 +176,7 @@ uint64_t memory_needed(const Load& load, const StudySize& study) {
                          jobs.round_tasks * kRoundTask + jobs.flows * kFlow;
   const double kept =
       runs * (load.links * (study.document ? kRunLink + kDocumentLink : kRunLink) + jobs.rounds * kRunRound);
-  const double records = study.record ? std::min(kRecordCells, 256 * load.links) * kRecordCell : 0;
+  const double records = study.record ? std::min(kRecordCells, 256 * load.links) * kRecordCell * study.parallel : 0;
   constexpr double kMost = 1e18;
   return static_cast<uint64_t>(
       std::min(kMost, static_cast<double>(fabric_memory(load)) + traffic + most + kept + records));

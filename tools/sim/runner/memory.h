@@ -39,6 +39,7 @@ struct StudySize {
   bool fluid = false;
   bool ideal = true;
   uint64_t seeds = 1;
+  uint32_t parallel = 1;  // runs at a time
   bool record = false;    // what links do over time, per scheme
   bool document = false;  // written after every run
 };

@@ -24,8 +24,8 @@ struct EngineRequest {
 using EngineRun = std::function<Result<RunResult>(const fabric::Graph&, const Program&, const EngineRequest&)>;
 
 struct RunStart {
-  size_t done = 0;   // runs before this one
-  size_t known = 0;  // of those, taken from an earlier study
+  size_t done = 0;   // runs before this one, in the order of their results: names it
+  size_t known = 0;  // runs of an earlier study, which stand before all others here
   size_t total = 0;
   std::string what;        // "ideal", "ecmp, seed 3"
   uint64_t data_hops = 0;  // data packets times links, about; 0: no packets
@@ -59,11 +59,21 @@ struct Study {
   // LoweringOptions::clock_error_ps; not set: clocks are right.
   std::function<std::vector<int64_t>(uint64_t seed)> clock_errors;
   bool record = false;  // the first seed of every scheme
-  // Of an earlier study of the same: what it knows is not run again, and is in every StudyResult. May be empty.
+  // Of an earlier study of the same: what it knows is in every StudyResult, and not run again unless it must. May be
+  // empty.
   std::function<std::optional<Run>(Scheme, uint64_t seed, bool ideal)> known;
-  std::function<void(const RunStart&)> on_start;   // may be empty, as all that follow
-  std::function<void(const Pulse&)> on_pulse;      // of the run that started last
-  std::function<void(const Observation&)> on_run;  // not for the ideal
+  // Runs at a time. Nothing but the order of on_start(), on_pulse() and on_end() depends on it: all callbacks come one
+  // at a time, on any thread, results in the order of the runs.
+  uint32_t parallel = 1;
+  // Leaves of routes what the engine looks at. Where it is set, the engine gives equal results to equal programs,
+  // whatever scheme and seed they are of, and those of equal routes are run once. May be empty, as all that follow.
+  std::function<void(std::vector<FlowRoute>&)> reduce;
+  std::function<bool(Scheme, uint64_t seed)> must_run;  // on_run() is needed, not only the figures
+  std::function<void(const RunStart&)> on_start;
+  std::function<void(const RunStart&, const Pulse&)> on_pulse;
+  std::function<void(const RunStart&)> on_end;
+  std::function<void(const Observation&)> on_run;              // not for the ideal
+  std::function<void(const Run&, const Run& like)> on_repeat;  // in its place, where nothing new was run
   // After every run, or once when all was known; an error ends the study.
   std::function<Status(const StudyResult&)> on_step;
 };

@@ -42,6 +42,9 @@ namespace orrery::sim {
 inline constexpr uint32_t kMaxRanksPerHost = 256;
 inline constexpr uint32_t kMaxIterations = 1'000'000;
 inline constexpr uint32_t kMaxChannels = 64;
+inline constexpr uint32_t kMaxConnections = 64;
+inline constexpr uint32_t kMaxSeeds = 10'000;
+inline constexpr uint32_t kMaxParallelRuns = 256;
 
 enum class Engine : uint8_t { kPacket, kFluid };
 

@@ -19,7 +19,6 @@ using fabric::quoted;
 using fabric::YamlNode;
 using Kind = YamlNode::Kind;
 
-constexpr size_t kMaxSeeds = 10'000;
 
 constexpr std::array<std::string_view, 2> kProtocols{"tcp", "udp"};
 constexpr std::array<std::string_view, 3> kPlacements{"contiguous", "fragmented", "random"};
@@ -104,7 +103,7 @@ class ScenarioReader {
           schemes.push_back(*scheme);
       });
     }
-    map.whole("connections", scenario_.scheme_options.connections, 1, 64);
+    map.whole("connections", scenario_.scheme_options.connections, 1, kMaxConnections);
     map.real("threshold", scenario_.scheme_options.threshold, 0, 1);
     map.whole("path_limit", scenario_.scheme_options.path_limit, 1, 4'096);
     map.whole("subflows", scenario_.scheme_options.subflows, 1, 256);

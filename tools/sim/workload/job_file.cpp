@@ -10,12 +10,11 @@ namespace orrery::sim {
 Result<Job> job_of_file(const std::string& name, uint32_t ranks, const ReadOptions& options) {
   const uint32_t per_host = std::max(1u, options.ranks_per_host);
   if (ranks == 0 || ranks > kMaxFileRanks)
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{}: {} ranks; there are 1 to {}: say how many with ranks", name, ranks, kMaxFileRanks)};
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {} ranks; there are 1 to {}: say how many with {}", name,
+                                                          ranks, kMaxFileRanks, options.names.ranks)};
   if (ranks % per_host != 0)
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("{}: {} ranks do not divide into hosts of {}; change ranks_per_host", name, ranks, per_host)};
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {} ranks do not divide into hosts of {}; change {}",
+                                                          name, ranks, per_host, options.names.ranks_per_host)};
   Job job;
   job.name = name.substr(name.rfind('/') + 1);
   job.hosts.resize(ranks / per_host);

@@ -105,8 +105,9 @@ class AicbReader {
   Status read_row(std::string_view line) {
     if (!has_header_)
       return at(
-          "a line before the header; the header begins with comm_type,comm_group,...; a file of another tool needs its "
-          "format");
+          fmt::format("a line before the header; the header begins with comm_type,comm_group,...; a file of another "
+                      "tool needs its {}",
+                      options_.names.format));
     const auto fields = split(line);
     const auto field = [&](Column column) {
       return columns_[column] < fields.size() ? fields[columns_[column]] : std::string_view();
@@ -208,8 +209,8 @@ class AicbReader {
     if (ranks == 0)
       for (const auto& [group, size] : sizes_) ranks = std::max(ranks, size);
     if (options_.ranks != 0 && options_.ranks != ranks)
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: is of {} ranks, not {}; leave ranks out", input_.name, ranks, options_.ranks)};
+      return Error{ErrorCode::kInvalidArgument, fmt::format("{}: is of {} ranks, not {}; leave {} out", input_.name,
+                                                            ranks, options_.ranks, options_.names.ranks)};
     ORRERY_ASSIGN(Job job, job_of_file(input_.name, ranks, options_));
     if (epochs_.back().empty() && epochs_.size() > 1) epochs_.pop_back();
     std::vector<std::vector<JobStep>> epochs;

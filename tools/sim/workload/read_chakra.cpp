@@ -71,7 +71,8 @@ class ChakraReader {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("{}: there are traces of {} ranks, not {}", inputs_[0].name, ranks, options_.ranks)};
     if (options_.iterations > 1)
-      return Error{ErrorCode::kInvalidArgument, inputs_[0].name + ": a trace is run once; leave iterations out"};
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: a trace is run once; leave {} out", inputs_[0].name, options_.names.iterations)};
     ORRERY_ASSIGN(const Job job, job_of_file(inputs_[0].name, ranks, options_));
     workload_.hosts = static_cast<uint32_t>(job.hosts.size());
     traffic_.jobs = {job.name};

@@ -126,19 +126,20 @@ class NcclTestsReader {
       return Error{ErrorCode::kInvalidArgument, fmt::format("{}: {}", input_.name, what)};
     };
     if (rows_.empty()) return refuse("has no results; is it what a nccl-tests program printed?");
-    if (options_.ranks == 0 && ranks_.empty()) return refuse("has no '# Rank' lines; give ranks");
+    if (options_.ranks == 0 && ranks_.empty())
+      return refuse(fmt::format("has no '# Rank' lines; give {}", options_.names.ranks));
     if (options_.ranks == 0 && *ranks_.rbegin() >= ranks_.size())
       return refuse(
           fmt::format("has '# Rank' lines of {} ranks, the last of which is rank {}; add what is missing, or "
-                      "give ranks",
-                      ranks_.size(), *ranks_.rbegin()));
+                      "give {}",
+                      ranks_.size(), *ranks_.rbegin(), options_.names.ranks));
     const uint32_t ranks = options_.ranks != 0 ? options_.ranks : *ranks_.rbegin() + 1;
     if (!not_simulated_.empty() && !program_ && !options_.op)
-      return refuse(
-          fmt::format("is of {}_perf, which is not simulated; give the op to take in its place", not_simulated_));
+      return refuse(fmt::format("is of {}_perf, which is not simulated; give what to take in its place ({})",
+                                not_simulated_, options_.names.op));
     std::optional<Op> op = options_.op ? options_.op : program_;
     if (!op) op = infer(ranks);
-    if (!op) return refuse("does not say which collective it measured; give op");
+    if (!op) return refuse(fmt::format("does not say which collective it measured; give {}", options_.names.op));
     ReadOptions options = options_;
     if (options.ranks_per_host == 1 && options_.ranks == 0 && hosts_.size() > 1 && ranks % hosts_.size() == 0)
       options.ranks_per_host = static_cast<uint32_t>(ranks / hosts_.size());

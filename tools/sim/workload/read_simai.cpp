@@ -140,11 +140,12 @@ class SimaiReader {
     if (layers_.empty()) return Error{ErrorCode::kInvalidArgument, input_.name + ": has no layers"};
     const uint32_t told = setting("all_gpus", 0), ranks = options_.ranks != 0 ? options_.ranks : told;
     if (told != 0 && told != ranks)
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("{}: is of {} ranks (all_gpus:), not {}; leave ranks out", input_.name, told, ranks)};
+      return Error{ErrorCode::kInvalidArgument, fmt::format("{}: is of {} ranks (all_gpus:), not {}; leave {} out",
+                                                            input_.name, told, ranks, options_.names.ranks)};
     if (ranks == 0)
       return Error{ErrorCode::kInvalidArgument,
-                   input_.name + ": does not say how many ranks there are (all_gpus:); give ranks"};
+                   fmt::format("{}: does not say how many ranks there are (all_gpus:); give {}", input_.name,
+                               options_.names.ranks)};
     ORRERY_ASSIGN(Job job, job_of_file(input_.name, ranks, options_));
     for (const Layer& layer : layers_) ORRERY_TRY(add_step(layer, 0, job));
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {

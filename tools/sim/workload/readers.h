@@ -28,6 +28,12 @@ enum class Format : uint8_t {
 std::string_view name_of(Format format);  // "aicb", "simai", "htsim", "nccl-tests", "intents", "chakra"
 std::optional<Format> format_of(std::string_view name);
 
+// What these options are called where they are given, for cures.
+struct OptionNames {
+  std::string_view ranks = "ranks", ranks_per_host = "ranks_per_host", iterations = "iterations", op = "op",
+                   format = "format";
+};
+
 struct ReadOptions {
   uint32_t ranks = 0;           // 0: as the file says; needed where it does not
   uint32_t ranks_per_host = 1;  // consecutive ranks
@@ -36,6 +42,7 @@ struct ReadOptions {
   uint64_t seed = 1;
   std::optional<Op> op;  // nccl-tests: which program it was, where the output leaves it open
   CommunicatorOptions communicators;
+  OptionNames names;
   uint64_t max_tasks = 20'000'000;  // that a file may prescribe, steps of a job among them
 };
 
