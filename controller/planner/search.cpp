@@ -211,7 +211,6 @@ void Search::even_out() {
     moved = false;
     for (uint32_t item = 0; item < choice_.size(); ++item) {
       if (!movable(item) || problem_.items[item].current != kNoChoice) continue;
-      if (choice_[item] == problem_.items[item].home) continue;
       const uint32_t before = choice_[item];
       take_off(item);
       uint32_t best = before;

@@ -28,7 +28,7 @@ class Search {
   // Lowers the busiest link's drain time by chains of moves until `goal_ns` is reached or the work is spent. Moves as
   // few as it can.
   void lower_maximum(uint64_t goal_ns);
-  // Shortens the other queues: moves items away from home and without a current core while that lowers the sum of
+  // Shortens the other queues: moves items without a current core while that lowers the sum of
   // squared drain times.
   void even_out();
 
