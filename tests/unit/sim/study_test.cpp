@@ -236,7 +236,7 @@ TEST_CASE("a study that was killed twice comes to what one comes to that was not
     return process.wait() == 128 + SIGKILL;
   };
   // As long as it takes to catch it in the middle: results are saved once a second.
-  uint32_t seeds = 50;
+  uint32_t seeds = 5;
   const auto words_of = [&](const Study& study) {
     return with(study.words({"--scheme", "ecmp,spray", "--resume", "--progress"}), "--seeds", std::to_string(seeds));
   };
