@@ -174,8 +174,8 @@ class EventLines {
     return event;
   }
 
-  // A node is the earlier of its two children: time and source in one word, so that a new head costs one minimum a
-  // level. Leaves are sources: the heaps, then the lines.
+  // A node is the earlier of its two children: time and source in one word, so that a new head costs at most one
+  // minimum a level. Leaves are sources: the heaps, then the lines.
   void set_head(uint32_t source, Time time) {
     uint64_t first = time == kEnd ? kNothing : time << kSourceBits | source;
     uint32_t node = leaves_ + source;
@@ -183,6 +183,7 @@ class EventLines {
     nodes[node] = first;
     for (; node > 1; node /= 2) {
       first = std::min(first, nodes[node ^ 1]);
+      if (nodes[node / 2] == first) return;  // so is everything above
       nodes[node / 2] = first;
     }
   }
