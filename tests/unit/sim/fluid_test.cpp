@@ -264,7 +264,7 @@ TEST_CASE("first in, first out, with windows: mean completion of long flows is t
   PacketConfig config = plain_config();
   config.pfc.enabled = false;
   config.transport.window_bytes = 480'000;
-  config.transport.ack_every = GENERATE(1u, 8u);
+  config.transport.ack_every = 8;
   check_means(long_flows(16'777'216, k100G, 1), config, Sharing::kWindows);
 }
 
