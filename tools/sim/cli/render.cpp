@@ -11,9 +11,10 @@ using ctl::Align;
 using ctl::Table;
 using nlohmann::json;
 
+// No time is 0: then no iteration has ended.
 std::string milliseconds(const json& value) {
-  if (!value.is_number()) return "-";
-  const double ms = value.get<double>();
+  const double ms = value.is_number() ? value.get<double>() : 0;
+  if (ms <= 0) return "-";
   return fmt::format("{:.{}f}", ms, ms >= 100 ? 1 : ms >= 1 ? 3 : 4);
 }
 
@@ -63,7 +64,7 @@ std::string verdicts(const json& document) {
   for (const auto& [name, words] :
        {std::pair{"ecmp", "ECMP"}, std::pair{"ecmp-multi", "ECMP with several connections"}}) {
     const json* other = find(document, name);
-    if (other == nullptr) continue;
+    if (other == nullptr || (*other).value("mean_ms", 0.0) <= 0) continue;
     text += fmt::format("{} takes {:.2f} times as long as Orrery on average, {:.2f} times at P99.\n", words,
                         (*other).value("mean_ms", 0.0) / (*orrery).value("mean_ms", 1.0),
                         (*other).value("p99_ms", 0.0) / (*orrery).value("p99_ms", 1.0));

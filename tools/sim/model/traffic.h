@@ -20,6 +20,7 @@ struct Flow {
   uint32_t src = 0;
   uint32_t dst = 0;
   uint32_t channel = 0;
+  uint32_t communicator = 0;  // of the job; its flows send together: planner::FlowDemand::comm_id
   uint32_t phase = 0;     // flows of different phases of a job never send at the same time: planner::FlowDemand::phase
   bool exchange = false;  // planner::FlowDemand::exchange
 };
@@ -51,6 +52,7 @@ struct Edge {
 
 struct Traffic {
   std::vector<std::string> jobs;
+  uint32_t communicators = 0;  // numbers given so far
   std::vector<Flow> flows;
   std::vector<Transfer> transfers;  // of one flow: sent in this order
   std::vector<Task> tasks;

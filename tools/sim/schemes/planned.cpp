@@ -33,7 +33,7 @@ planner::Snapshot snapshot_of(const Traffic& traffic, const fabric::Graph& graph
     const Flow& flow = traffic.flows[i];
     planner::FlowDemand demand;
     demand.flow_id = i + 1;
-    demand.comm_id = flow.job + 1;
+    demand.comm_id = (uint64_t{flow.job} + 1) << 32 | flow.communicator;
     demand.src = graph.nics()[flow.src].address;
     demand.dst = graph.nics()[flow.dst].address;
     demand.bytes = bytes[i];

@@ -161,7 +161,7 @@ uint32_t phases_of(const Collective& collective, uint32_t ranks, const Communica
 
 Communicator::Communicator(Traffic& traffic, uint32_t job, std::vector<uint32_t> hosts,
                            const CommunicatorOptions& options)
-    : traffic_(traffic), job_(job), hosts_(std::move(hosts)), options_(options) {
+    : traffic_(traffic), job_(job), number_(traffic.communicators++), hosts_(std::move(hosts)), options_(options) {
   options_.channels = std::max(1u, options_.channels);
 }
 

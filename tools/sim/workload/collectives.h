@@ -96,6 +96,7 @@ class Communicator {
   friend class Weaver;
   Traffic& traffic_;
   uint32_t job_;
+  uint32_t number_;
   std::vector<uint32_t> hosts_;
   CommunicatorOptions options_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>, uint32_t> flows_;  // src, dst, channel, phase

@@ -65,6 +65,7 @@ Sent Weaver::send(uint32_t src, uint32_t dst, uint64_t bytes, uint32_t channel, 
                                        .src = host(src),
                                        .dst = host(dst),
                                        .channel = channel,
+                                       .communicator = communicator_.number_,
                                        .phase = phase,
                                        .exchange = exchange_});
   const uint32_t transfer = traffic_.add_transfer(found->second, bytes);
