@@ -150,6 +150,20 @@ TEST_CASE("a file of another tool runs without a scenario, as flows unless said 
   CHECK(contains(packets["title"], "placed contiguous"));
 }
 
+// Children send to one parent at once: what congestion control makes of that is no part of the ideal.
+TEST_CASE("no scheme is faster than the ideal, also where several send to one") {
+  for (const char* shape : {"tree", "ring"}) {
+    const auto words =
+        with(small_run({"--algorithm", shape, "--scheme", "ecmp,spray,orrery", "--json"}), "--bytes", "8M");
+    const json document = json::parse(call(words).out);
+    CHECK(document["schemes"].size() == 3);
+    for (const json& scheme : document["schemes"]) {
+      INFO(shape << ", " << scheme["scheme"]);
+      CHECK(scheme["slowdown"].get<double>() > 0.999);
+    }
+  }
+}
+
 TEST_CASE("the same seeds give the same result") {
   const auto words = small_run({"--json", "--scheme", "ecmp", "--scheme", "reps"});
   CHECK(without_timings(call(words).out) == without_timings(call(words).out));

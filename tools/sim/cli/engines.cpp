@@ -24,6 +24,21 @@ FluidConfig fluid_config(const Scenario& scenario, const PacketConfig& packet) {
   return fluid;
 }
 
+// Nothing is marked, paused or lost, however many send to one: else their NICs would slow down, and schemes that keep
+// them from it look better than the ideal. Windows keep queues within memory; they are many round trips long.
+void unhinder(const fabric::Graph& graph, PacketConfig& config) {
+  config.dcqcn.enabled = config.ecn.enabled = config.pfc.enabled = false;
+  config.switches.buffer_bytes = uint64_t{1} << 60;
+  config.switches.port_limit_bytes = 4'000'000'000;  // what a port counts up to
+  uint64_t fastest = 0;
+  for (const fabric::Nic& nic : graph.nics()) fastest = std::max(fastest, graph.link(nic.uplink).rate_bps);
+  const double round_trip_s = 12.0 * static_cast<double>(config.propagation + 2 * kPerUs) / 1e12;
+  if (config.transport.window_bytes == 0)
+    config.transport.window_bytes = static_cast<uint64_t>(4 * round_trip_s * static_cast<double>(fastest) / 8) + 1;
+  if (config.faults.empty())  // nothing is lost, however long it waits
+    config.transport.retransmit_timeout = std::max<Time>(config.transport.retransmit_timeout, 10'000 * kPerMs);
+}
+
 // A few tens of megabytes at most: fewer slices of larger fabrics.
 Recording recording_of(const fabric::Graph& graph) {
   constexpr size_t kCells = 4'000'000;
@@ -50,6 +65,7 @@ EngineRun engine_of(const Scenario& scenario) {
   return [&scenario](const fabric::Graph& graph, const Program& program,
                      const EngineRequest& request) -> Result<RunResult> {
     ORRERY_ASSIGN(PacketConfig config, packet_config(scenario, graph, request.scheme, request.seed));
+    if (request.ideal) unhinder(graph, config);
     if (request.record) config.recording = recording_of(graph);
     if (scenario.engine == Engine::kFluid)
       return run_fluid(graph, program, fluid_config(scenario, config), request.watch);

@@ -238,7 +238,7 @@ class StudyRunner {
     if (!program) return what.named(program.error());
     const RunStart start{known_ + number, known_, result_.total, what.text(), data_hops(*program), bytes_of(*program)};
     if (study_.on_start) tell([&] { study_.on_start(start); });
-    EngineRequest request{what.scheme, what.seed, records(what), {}};
+    EngineRequest request{what.scheme, what.seed, records(what), what.ideal, {}};
     if (study_.on_pulse)
       request.watch.on_pulse = [&](const Pulse& pulse) { tell([&] { study_.on_pulse(start, pulse); }); };
     const clockid_t clock = study_.parallel > 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;

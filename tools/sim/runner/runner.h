@@ -18,6 +18,7 @@ struct EngineRequest {
   Scheme scheme = Scheme::kEcmp;
   uint64_t seed = 1;
   bool record = false;  // RunResult::waveforms and queues
+  bool ideal = false;   // nothing but NICs shall limit anyone
   Watch watch;
 };
 // Runs a program on a fabric as the scheme's NICs would, with the seed's luck.
