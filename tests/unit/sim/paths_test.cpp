@@ -186,7 +186,8 @@ TEST_CASE("who takes the paths of unmarked ACKs again leaves a path that another
   config.ecn.kmax_bytes = 20'000;
   const RunResult result = run_packets(graph, builder.build().value(), config);
   CHECK(result.totals.delivered_messages == 2);
-  CHECK(result.links[paths(1, 3)[1][1]].sent_bytes > 0.9 * 4'000'000);
+  // Who took marked paths again too would send a tenth by the full one, slow as it is.
+  CHECK(result.links[paths(1, 3)[1][1]].sent_bytes > 0.97 * 4'064'000);
 }
 
 }  // namespace orrery::sim
