@@ -24,6 +24,12 @@ bool is_point_to_point(uint16_t op) {
   return op == ORRERY_OP_SEND || op == ORRERY_OP_RECV;
 }
 
+// How many peers it serves at a time depends on NCCL's channels.
+bool made_of_sends(uint16_t op) {
+  return is_point_to_point(op) || op == ORRERY_OP_ALL_TO_ALL || op == ORRERY_OP_ALL_TO_ALL_V ||
+         op == ORRERY_OP_GATHER || op == ORRERY_OP_SCATTER;
+}
+
 // A host may neither take over another host's rank, nor bring down a communicator that it has no part in.
 bool contradicts(const Communicator& communicator, const std::string& host, const msg::CommunicatorEvent& event) {
   const auto holds = [&host](const auto& rank) { return rank.second.host == host; };
@@ -255,6 +261,7 @@ Change CommunicatorBook::learn(Communicator& communicator, const msg::Intent& in
 Change CommunicatorBook::add_flows(Communicator& communicator, const forecast::Operation& operation, uint32_t caller,
                                    std::vector<AddressPair>* pairs) {
   Change change = Change::kNone;
+  if (made_of_sends(operation.op) && !std::exchange(communicator.sends, true)) change = Change::kUsage;
   for (const auto& [pair, bytes] : sent_by(communicator, operation, caller)) {
     if (pairs != nullptr) {
       pairs->push_back(pair);

@@ -63,6 +63,7 @@ struct Communicator {
   std::vector<forecast::Operation> learned;  // distinct operations that all ranks call alike
   bool exchanged = false;                    // an all-to-all was seen, by name or as a group of sends to all others
   bool mixed = false;                        // and something else
+  bool sends = false;                        // something was seen that NCCL makes of sends to one peer after another
   uint32_t group = 0;                        // of the observed rank's last send
   uint32_t group_rank = 0xffffffff;          // that rank
   std::vector<bool> group_peers;             // whom it sent to in that group

@@ -31,6 +31,7 @@ struct PairUse {
   uint64_t bytes = 0;    // of a round of all communicators together, which may send at the same time
   uint32_t collectives = 0;
   bool exchange = false;
+  bool in_step = true;
 };
 
 std::map<AddressPair, PairUse> pairs_in_use(const CommunicatorBook& communicators) {
@@ -43,6 +44,7 @@ std::map<AddressPair, PairUse> pairs_in_use(const CommunicatorBook& communicator
       use->second.bytes += load.bytes();
       use->second.collectives += load.calls();
       use->second.exchange = first && communicator.only_exchanges();
+      use->second.in_step &= !communicator.sends;
     }
   }
   return used;
@@ -89,6 +91,7 @@ Demands build_demands(const fabric::Graph& fabric, const CommunicatorBook& commu
                                .bytes = use.bytes};
     demand.exchange = use.exchange;
     demand.collectives = use.collectives;
+    demand.in_step = use.in_step;
     if (live != nullptr && !rules.moves_live_flows) demand.fixed = path_of(*live).value_or(fabric::Path());
     if (demand.fixed.empty()) demand.current = current(demand.flow_id);
     demands.snapshot.flows.push_back(std::move(demand));

@@ -144,8 +144,12 @@ class Explainer {
     const std::string start = assignment_.release_offset_ns == 0
                                   ? "with its collective"
                                   : time_text(assignment_.release_offset_ns) + " after its collective";
-    say("It shares {} with {} other flow{} of its phase: it starts {} and is paced to {}.", fabric_.link_name(tightest),
-        others, others == 1 ? "" : "s", start, rate_text(assignment_.pace_bps));
+    const std::string pace = assignment_.pace_bps != 0 ? "is paced to " + rate_text(assignment_.pace_bps)
+                             : flow_.demand->in_step
+                                 ? "is not paced"
+                                 : "is not paced, because its program sends to several at times of its own";
+    say("It shares {} with {} other flow{} of its phase: it starts {} and {}.", fabric_.link_name(tightest), others,
+        others == 1 ? "" : "s", start, pace);
   }
 
   void say_backups() {

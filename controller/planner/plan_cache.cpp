@@ -64,6 +64,7 @@ std::string signature(const Snapshot& snapshot) {
     out.add(flow.subflows);
     out.add(static_cast<uint8_t>(flow.exchange));
     out.add(flow.collectives);
+    out.add(static_cast<uint8_t>(flow.in_step));
     out.add(flow.fixed);
     out.add(flow.current);
   }

@@ -300,7 +300,8 @@ class Planner {
     for (const auto& [comm_id, own] : communicators) {
       std::vector<ScheduledFlow> schedule = scheduled(own);
       pace(fabric_, schedule, background);
-      for (size_t at = 0; at < own.size(); ++at) plan_.flows[own[at]].pace_bps = schedule[at].pace_bps;
+      for (size_t at = 0; at < own.size(); ++at)
+        if (flows_[own[at]].demand->in_step) plan_.flows[own[at]].pace_bps = schedule[at].pace_bps;
     }
     if (!snapshot_.options.stagger) return;
     // Teams are not in step, so that no offset keeps the start of one from that of another.

@@ -27,6 +27,9 @@ struct FlowDemand {
   // Part of an all-to-all: all its bytes are there when its collective begins, so that it can wait for its round.
   bool exchange = false;
   uint32_t collectives = 1;  // that `bytes` is of, at least 1: each waits for the release offset anew
+  // Sent at the same time as the rest of its communicator; else it is not paced, for a share of links that others leave
+  // idle would only slow it down.
+  bool in_step = true;
 };
 inline constexpr uint32_t kMaxSubflows = 256;
 

@@ -43,6 +43,19 @@ TEST_CASE_METHOD(CoreFixture, "a host is believed only of its own addresses and 
   CHECK(plan().flows.at(0).on_path == msg::PlannedFlow::OnPath::kUnknown);
 }
 
+TEST_CASE_METHOD(CoreFixture, "what a program sends to its peers one after another is not paced for all at once") {
+  announce_all(7, {0, 1, 2, 3, 4, 5, 6, 7});
+  const auto paced = [&] {
+    size_t count = 0;
+    for (const auto& flow : plan().flows) count += flow.pace_bps != 0;
+    return count;
+  };
+  call(7, 0, 0, ORRERY_OP_ALL_TO_ALL, 1 << 20, 0);
+  pass(100);
+  CHECK(plan().flows.size() == 8 * 7);
+  CHECK(paced() == 0);
+}
+
 TEST_CASE_METHOD(CoreFixture,
                  "an operation over pairs that no plan has is planned at once; bytes that grow wait for others") {
   announce_all(7, {0, 4, 8, 12});

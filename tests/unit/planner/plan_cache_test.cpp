@@ -26,7 +26,7 @@ TEST_CASE("an unchanged snapshot is looked up, a changed one is planned") {
 TEST_CASE("every input of a plan changes the signature") {
   auto fabric = clos({});
   const Snapshot base{.fabric = &fabric, .flows = ring(fabric, interleaved(16, 4), 1'000'000)};
-  std::vector<Snapshot> changed(13, base);
+  std::vector<Snapshot> changed(14, base);
   changed[0].flows[3].bytes += 1;
   changed[1].flows[3].phase = 1;
   changed[2].flows[3].dst = address(fabric, 7);
@@ -40,6 +40,7 @@ TEST_CASE("every input of a plan changes the signature") {
   changed[10].options.min_stagger_ns = 1;
   changed[11].options.max_stagger_ns = 1;
   changed[12].flows[3].collectives = 2;
+  changed[13].flows[3].in_step = false;
   for (const Snapshot& other : changed) CHECK((signature(other) != signature(base)));
   const std::string before = signature(base);
   fabric.set_link_drained(5, true);

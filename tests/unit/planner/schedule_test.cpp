@@ -78,6 +78,14 @@ TEST_CASE("paces on a link never add up to more than its rate, and shares follow
   }
 }
 
+TEST_CASE("what is not sent at the same time as the rest of its communicator is not paced") {
+  const auto fabric = clos({.leaves = 2, .spines = 1, .hosts = 4});
+  Snapshot snapshot{.fabric = &fabric, .flows = {demand(fabric, 1, 0, 2, 1000), demand(fabric, 2, 1, 3, 1000)}};
+  for (const FlowAssignment& flow : plan_checked(snapshot).flows) CHECK(flow.pace_bps != 0);
+  for (FlowDemand& flow : snapshot.flows) flow.in_step = false;
+  for (const FlowAssignment& flow : plan_checked(snapshot).flows) CHECK(flow.pace_bps == 0);
+}
+
 TEST_CASE("on every shared link behind the sender, starts are a share of the queue apart") {
   const auto fabric = clos({.leaves = 3, .spines = 2, .hosts = 9});
   Random random(32);
