@@ -88,6 +88,8 @@ class alignas(128) Domain {
   bool must_resend(uint32_t qp) const;
   bool may_send(uint32_t qp) const;
   void enlist(uint32_t qp);
+  void pass_by_idle(Nic& nic);
+  uint32_t take_turn(Nic& nic);
   Packet next_data(uint32_t host);
   void after_send(uint32_t qp, const Packet& packet);
   void acknowledge(uint32_t qp, uint32_t psn);

@@ -192,6 +192,21 @@ void Domain::enlist(uint32_t id) {
   nic.last_ready = id;
 }
 
+// The first in turn that still has something to send: an acknowledgement may have come for all that one was to send
+// again.
+void Domain::pass_by_idle(Nic& nic) {
+  while (nic.first_ready != kNone && !may_send(nic.first_ready)) take_turn(nic);
+}
+
+uint32_t Domain::take_turn(Nic& nic) {
+  const uint32_t id = nic.first_ready;
+  QpSender& qp = world_.senders[id];
+  nic.first_ready = qp.next_ready;
+  if (nic.first_ready == kNone) nic.last_ready = kNone;
+  qp.in_ready = false;
+  return id;
+}
+
 void Domain::kick(uint32_t host) {
   const uint32_t link = world_.wires.uplink_of[host];
   Port& port = world_.ports[link];
@@ -204,7 +219,8 @@ void Domain::kick(uint32_t host) {
 }
 
 void Domain::wake_host(uint32_t link, Port& port) {
-  const Nic& nic = world_.nics[port.owner];
+  Nic& nic = world_.nics[port.owner];
+  pass_by_idle(nic);
   const bool data_waits = nic.first_ready != kNone && !port.data_paused;
   if (!port.control.empty()) {
     const Packet packet = port.control.pop();
@@ -216,12 +232,8 @@ void Domain::wake_host(uint32_t link, Port& port) {
 }
 
 Packet Domain::next_data(uint32_t host) {
-  Nic& nic = world_.nics[host];
-  const uint32_t id = nic.first_ready;
+  const uint32_t id = take_turn(world_.nics[host]);
   QpSender& qp = world_.senders[id];
-  nic.first_ready = qp.next_ready;
-  if (nic.first_ready == kNone) nic.last_ready = kNone;
-  qp.in_ready = false;
   const bool again = must_resend(id);
   uint32_t psn, at;
   if (again) {
