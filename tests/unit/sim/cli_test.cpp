@@ -176,7 +176,8 @@ TEST_CASE("runs side by side, as packets and as flows, print the same bytes as o
     CHECK(without_timings(one) == without_timings(call(with(words, "--parallel", "3")).out));
     // A scheme by itself comes to what it comes to among others.
     const json alone = json::parse(call(small_run({"--json", "--engine", engine, "--scheme", "plb"})).out);
-    for (const json& scheme : json::parse(one)["schemes"])
+    const json among = json::parse(one);
+    for (const json& scheme : among["schemes"])
       if (scheme["scheme"] == "plb")
         CHECK(scheme["per_seed"][1]["times_ms"] == alone["schemes"][0]["per_seed"][1]["times_ms"]);
   }

@@ -19,7 +19,6 @@ using fabric::quoted;
 using fabric::YamlNode;
 using Kind = YamlNode::Kind;
 
-
 constexpr std::array<std::string_view, 2> kProtocols{"tcp", "udp"};
 constexpr std::array<std::string_view, 3> kPlacements{"contiguous", "fragmented", "random"};
 
