@@ -19,6 +19,21 @@ Traffic collective(const fabric::Graph& graph, const Collective& what, const Com
   return traffic;
 }
 
+// Of a host on either leaf each, that send for less than half of their period.
+Traffic two_jobs(uint32_t iterations, uint32_t channels) {
+  Traffic traffic;
+  for (uint32_t number = 0; number < 2; ++number) {
+    Job job;
+    job.name = "job" + std::to_string(number);
+    job.hosts = {number, 2 + number};
+    job.iterations = iterations;
+    job.options.channels = channels;
+    job.steps = {{.compute = 3 * kPerMs, .collective = Collective{.op = Op::kAllReduce, .bytes = 25'000'000}}};
+    add_job(traffic, job).value();
+  }
+  return traffic;
+}
+
 void fail_spine(fabric::Graph& graph, const std::string& spine) {
   for (fabric::LinkId link = 0; link < graph.links().size(); ++link)
     if (graph.node(graph.link(link).from).name == spine || graph.node(graph.link(link).to).name == spine)
@@ -145,15 +160,7 @@ TEST_CASE("what a NIC sends for one communicator is not held back for another th
 TEST_CASE("jobs that share links take turns when their rounds are shifted") {
   // Two hosts per leaf and one uplink: both jobs cross it, each for less than half of its period.
   const fabric::Graph graph = leaf_spine(2, 1, 4);
-  Traffic traffic;
-  for (uint32_t number = 0; number < 2; ++number) {
-    Job job;
-    job.name = "job" + std::to_string(number);
-    job.hosts = {number, 2 + number};
-    job.iterations = 8;
-    job.steps = {{.compute = 3 * kPerMs, .collective = Collective{.op = Op::kAllReduce, .bytes = 25'000'000}}};
-    add_job(traffic, job).value();
-  }
+  const Traffic traffic = two_jobs(8, 1);
   Study study = study_of(graph, traffic, {Scheme::kOrreryStagger, Scheme::kOrreryPhases});
   double before = 0, after = 1;
   study.on_run = [&](const Observation& seen) {
@@ -173,16 +180,7 @@ TEST_CASE("jobs do not wait for turns that bring next to nothing out of the over
   // Four hosts on a leaf, two uplinks: two jobs that send for less than half of their period, and together fill the
   // links exactly.
   const fabric::Graph graph = leaf_spine(2, 2, 4);
-  Traffic traffic;
-  for (uint32_t number = 0; number < 2; ++number) {
-    Job job;
-    job.name = "job" + std::to_string(number);
-    job.hosts = {number, 2 + number};
-    job.iterations = 4;
-    job.options.channels = 2;
-    job.steps = {{.compute = 3 * kPerMs, .collective = Collective{.op = Op::kAllReduce, .bytes = 25'000'000}}};
-    add_job(traffic, job).value();
-  }
+  const Traffic traffic = two_jobs(4, 2);
   Study study = study_of(graph, traffic, {Scheme::kOrreryPhases});
   study.on_run = [](const Observation& seen) {
     CHECK(seen.routed.overlap_before < planner::kLeastOverlapGain);

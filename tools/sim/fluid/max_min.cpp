@@ -12,52 +12,16 @@ constexpr double kTie = 1e-12;  // relative: levels as close are one, so that eq
 }  // namespace
 
 MaxMin::MaxMin(std::vector<double> capacity_bps, double tolerance)
-    : tolerance_(tolerance), links_(capacity_bps.size()) {
+    : ShareTable(capacity_bps.size()), tolerance_(tolerance) {
   for (size_t i = 0; i < links_.size(); ++i) links_[i].capacity = capacity_bps[i];
-}
-
-void MaxMin::reserve(size_t groups, size_t uses) {
-  groups_.reserve(groups);
-  use_link_.reserve(uses);
-  use_parts_.reserve(uses);
-}
-
-uint32_t MaxMin::add_group(std::span<const uint32_t> links, std::span<const uint16_t> parts, uint16_t of,
-                           double limit_bps) {
-  Group group;
-  group.first_use = static_cast<uint32_t>(use_link_.size());
-  group.uses = static_cast<uint16_t>(links.size());
-  group.part = 1.0 / of;
-  group.limit = limit_bps;
-  use_link_.insert(use_link_.end(), links.begin(), links.end());
-  use_parts_.insert(use_parts_.end(), parts.begin(), parts.end());
-  groups_.push_back(group);
-  return static_cast<uint32_t>(groups_.size() - 1);
-}
-
-void MaxMin::seal() {
-  use_slot_.assign(use_link_.size(), kNone);
-  slot_use_.resize(use_link_.size());
-  slot_group_.resize(use_link_.size());
-  for (const uint32_t link : use_link_) ++links_[link].listed;
-  uint32_t next = 0;
-  for (Link& link : links_) {
-    link.first_slot = next;
-    next += link.listed;
-    link.listed = 0;
-  }
 }
 
 void MaxMin::list(uint32_t id) {
   const Group& group = groups_[id];
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
     if (use_parts_[use] == 0) continue;
-    Link& link = links_[use_link_[use]];
-    ++link.active;
-    if (use_slot_[use] != kNone) continue;
-    use_slot_[use] = link.listed++;
-    slot_use_[link.first_slot + use_slot_[use]] = use;
-    slot_group_[link.first_slot + use_slot_[use]] = id;
+    ++links_[use_link_[use]].active;
+    if (use_slot_[use] == kNone) list_at(use, id);
   }
 }
 
@@ -66,15 +30,6 @@ void MaxMin::retire(uint32_t id) {
   const Group& group = groups_[id];
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
     if (use_parts_[use] != 0) --links_[use_link_[use]].active;
-}
-
-void MaxMin::unlist(uint32_t use) {
-  Link& link = links_[use_link_[use]];
-  const uint32_t hole = link.first_slot + use_slot_[use], last = link.first_slot + --link.listed;
-  slot_use_[hole] = slot_use_[last];
-  slot_group_[hole] = slot_group_[last];
-  use_slot_[slot_use_[hole]] = hole - link.first_slot;
-  use_slot_[use] = kNone;
 }
 
 // Everything at the links of a changed group may have to move.
@@ -111,9 +66,8 @@ void MaxMin::set_parts(uint32_t id, std::span<const uint16_t> parts, uint16_t of
     retire(id);
   }
   for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
-    if (use_slot_[use] != kNone) unlist(use);
-  std::copy(parts.begin(), parts.end(), use_parts_.begin() + group.first_use);
-  group.part = 1.0 / of;
+    if (use_slot_[use] != kNone) unlist_at(use);
+  write_parts(group, parts, of);
   if (!active) return;
   list(id);
   change(id);
@@ -145,7 +99,7 @@ void MaxMin::weigh_listed(uint32_t id) {
   for (uint32_t slot = link.first_slot; slot < link.first_slot + link.listed;) {
     const Group& group = groups_[slot_group_[slot]];
     if (group.flows == 0) {
-      unlist(slot_use_[slot]);
+      unlist_at(slot_use_[slot]);
       continue;
     }
     load += weight(group, slot_use_[slot]) * group.rate;
@@ -346,11 +300,9 @@ std::span<const uint32_t> MaxMin::update() {
 }
 
 size_t MaxMin::bytes() const {
-  const size_t lists = changed_.capacity() + seeds_.capacity() + inside_.capacity() + touched_.capacity() +
-                       moved_.capacity() + use_link_.capacity() + use_slot_.capacity() + slot_use_.capacity() +
-                       slot_group_.capacity();
-  return lists * sizeof(uint32_t) + groups_.capacity() * sizeof(Group) + links_.capacity() * sizeof(Link) +
-         use_parts_.capacity() * sizeof(uint16_t) + candidates_.capacity() * sizeof(Candidate);
+  const size_t lists =
+      changed_.capacity() + seeds_.capacity() + inside_.capacity() + touched_.capacity() + moved_.capacity();
+  return table_bytes() + lists * sizeof(uint32_t) + candidates_.capacity() * sizeof(Candidate);
 }
 
 }  // namespace orrery::sim

@@ -12,11 +12,44 @@
 
 #include <vector>
 
-#include "tools/sim/fluid/shares.h"
+#include "tools/sim/fluid/share_table.h"
 
 namespace orrery::sim {
 
-class MaxMin final : public Shares {
+struct MaxMinGroup {
+  double rate = 0;
+  double wanted = 0;  // the rate of the filling under way
+  double limit = 0;
+  double part = 1;
+  uint32_t first_use = 0;
+  uint32_t flows = 0;
+  uint32_t bottleneck = kNone;       // a link; kNone: its limit, or none yet
+  uint32_t next_bottleneck = kNone;  // of the filling under way
+  uint16_t uses = 0;
+  bool inside = false;  // of the set that is filled
+  bool frozen = false;
+  bool changed = false;
+};
+// Of a cache line, as groups meet links in no order that memory knows.
+struct alignas(64) MaxMinLink {
+  double capacity = 0;
+  // Of the filling under way.
+  double left = 0;  // by those outside and by the frozen
+  double weight = 0;
+  double held = 0;  // rate of those outside that have their bottleneck here; 0: none, or they have been looked at
+  double key = 0;   // of its entry among the candidates
+  uint32_t unfrozen = 0;
+  uint32_t inside = 0;
+  // Of every filling.
+  uint32_t active = 0;  // groups with flows
+  uint32_t first_slot = 0;
+  uint32_t listed = 0;  // at least those groups; who has lost its flows leaves when the list is next walked
+  bool touched = false;
+  bool seed = false;
+};
+static_assert(sizeof(MaxMinLink) == 64);
+
+class MaxMin final : public ShareTable<MaxMinGroup, MaxMinLink> {
  public:
   // The finest tolerance that doubles bear: the rates are the max-min rates.
   static constexpr double kExact = 1e-9;
@@ -24,58 +57,16 @@ class MaxMin final : public Shares {
   // rate; no link ever carries more than its capacity, whatever the tolerance.
   explicit MaxMin(std::vector<double> capacity_bps, double tolerance = kExact);
 
-  uint32_t add_group(std::span<const uint32_t> links, std::span<const uint16_t> parts, uint16_t of,
-                     double limit_bps) override;
-  void reserve(size_t groups, size_t uses) override;
-  void seal() override;
-
   void set_flows(uint32_t group, uint32_t flows) override;
   void set_parts(uint32_t group, std::span<const uint16_t> parts, uint16_t of) override;
   void set_capacity(uint32_t link, double capacity_bps) override;
 
   std::span<const uint32_t> update() override;
-  double rate_bps(uint32_t group) const override { return groups_[group].rate; }
-  std::span<const uint32_t> links(uint32_t group) const override {
-    return {use_link_.data() + groups_[group].first_use, groups_[group].uses};
-  }
-  double share(uint32_t group, size_t use) const override {
-    return use_parts_[groups_[group].first_use + use] * groups_[group].part;
-  }
   size_t bytes() const override;
 
  private:
-  struct Group {
-    double rate = 0;
-    double wanted = 0;  // the rate of the filling under way
-    double limit = 0;
-    double part = 1;
-    uint32_t first_use = 0;
-    uint32_t flows = 0;
-    uint32_t bottleneck = kNone;       // a link; kNone: its limit, or none yet
-    uint32_t next_bottleneck = kNone;  // of the filling under way
-    uint16_t uses = 0;
-    bool inside = false;  // of the set that is filled
-    bool frozen = false;
-    bool changed = false;
-  };
-  // Of a cache line, as groups meet links in no order that memory knows.
-  struct alignas(64) Link {
-    double capacity = 0;
-    // Of the filling under way.
-    double left = 0;  // by those outside and by the frozen
-    double weight = 0;
-    double held = 0;  // rate of those outside that have their bottleneck here; 0: none, or they have been looked at
-    double key = 0;   // of its entry among the candidates
-    uint32_t unfrozen = 0;
-    uint32_t inside = 0;
-    // Of every filling.
-    uint32_t active = 0;  // groups with flows
-    uint32_t first_slot = 0;
-    uint32_t listed = 0;  // at least those groups; who has lost its flows leaves when the list is next walked
-    bool touched = false;
-    bool seed = false;
-  };
-  static_assert(sizeof(Link) == 64);
+  using Group = MaxMinGroup;
+  using Link = MaxMinLink;
   struct Candidate {
     double level;
     uint32_t of;  // a link or a group
@@ -85,7 +76,6 @@ class MaxMin final : public Shares {
 
   void list(uint32_t group);
   void retire(uint32_t group);
-  void unlist(uint32_t use);
   void begin(uint32_t link);
   void weigh_listed(uint32_t link);
   void touch(uint32_t link);
@@ -105,13 +95,6 @@ class MaxMin final : public Shares {
   double weight(const Group& group, uint32_t use) const { return group.flows * (use_parts_[use] * group.part); }
 
   double tolerance_;
-  std::vector<Group> groups_;
-  std::vector<Link> links_;
-  std::vector<uint32_t> use_link_;   // by use
-  std::vector<uint32_t> use_slot_;   // by use: where it is listed, relative to Link::first_slot; kNone: not listed
-  std::vector<uint16_t> use_parts_;  // by use
-  std::vector<uint32_t> slot_use_;   // grouped by link, the listed ones first
-  std::vector<uint32_t> slot_group_;
   std::vector<uint32_t> changed_;  // groups
   std::vector<uint32_t> seeds_;
   std::vector<uint32_t> inside_;   // groups

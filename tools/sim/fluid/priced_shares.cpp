@@ -13,7 +13,7 @@ constexpr uint32_t kPatience = 16;  // rounds after which links are content with
 }  // namespace
 
 PricedShares::PricedShares(const std::vector<LinkShape>& links, Alpha alpha, double ack_part, double tolerance)
-    : alpha_(alpha), ack_part_(ack_part), tolerance_(tolerance), links_(links.size()) {
+    : ShareTable(links.size()), alpha_(alpha), ack_part_(ack_part), tolerance_(tolerance) {
   for (size_t i = 0; i < links.size(); ++i) {
     links_[i].capacity = links[i].capacity_bps;
     links_[i].level = links[i].at_host ? links[i].capacity_bps : kFree;
@@ -22,60 +22,21 @@ PricedShares::PricedShares(const std::vector<LinkShape>& links, Alpha alpha, dou
   }
 }
 
-void PricedShares::reserve(size_t groups, size_t uses) {
-  groups_.reserve(groups);
-  use_link_.reserve(uses);
-  use_parts_.reserve(uses);
-}
-
 uint32_t PricedShares::add_group(std::span<const uint32_t> links, std::span<const uint16_t> parts, uint16_t of,
                                  double limit_bps) {
-  Group group;
-  group.first_use = static_cast<uint32_t>(use_link_.size());
-  group.uses = static_cast<uint16_t>(links.size());
-  group.part = 1.0 / of;
-  group.limit = limit_bps > 0 ? limit_bps : kFree;
-  use_link_.insert(use_link_.end(), links.begin(), links.end());
-  use_parts_.insert(use_parts_.end(), parts.begin(), parts.end());
-  groups_.push_back(group);
-  return static_cast<uint32_t>(groups_.size() - 1);
-}
-
-void PricedShares::seal() {
-  use_slot_.assign(use_link_.size(), kNone);
-  slot_use_.resize(use_link_.size());
-  slot_group_.resize(use_link_.size());
-  for (const uint32_t link : use_link_) ++links_[link].listed;
-  uint32_t next = 0;
-  for (Link& link : links_) {
-    link.first_slot = next;
-    next += link.listed;
-    link.listed = 0;
-  }
+  return ShareTable::add_group(links, parts, of, limit_bps > 0 ? limit_bps : kFree);
 }
 
 void PricedShares::list(uint32_t id) {
   const Group& group = groups_[id];
-  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
-    if (use_parts_[use] == 0) continue;
-    Link& link = links_[use_link_[use]];
-    use_slot_[use] = link.listed++;
-    slot_use_[link.first_slot + use_slot_[use]] = use;
-    slot_group_[link.first_slot + use_slot_[use]] = id;
-  }
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
+    if (use_parts_[use] != 0) list_at(use, id);
 }
 
 void PricedShares::unlist(uint32_t id) {
   const Group& group = groups_[id];
-  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use) {
-    if (use_parts_[use] == 0) continue;
-    Link& link = links_[use_link_[use]];
-    const uint32_t hole = link.first_slot + use_slot_[use], last = link.first_slot + --link.listed;
-    slot_use_[hole] = slot_use_[last];
-    slot_group_[hole] = slot_group_[last];
-    use_slot_[slot_use_[hole]] = hole - link.first_slot;
-    use_slot_[use] = kNone;
-  }
+  for (uint32_t use = group.first_use; use < group.first_use + group.uses; ++use)
+    if (use_parts_[use] != 0) unlist_at(use);
 }
 
 void PricedShares::change(uint32_t id) {
@@ -105,8 +66,7 @@ void PricedShares::set_parts(uint32_t id, std::span<const uint16_t> parts, uint1
     unlist(id);
   }
   group.rate = 0;
-  std::copy(parts.begin(), parts.end(), use_parts_.begin() + group.first_use);
-  group.part = 1.0 / of;
+  write_parts(group, parts, of);
   if (group.flows != 0) list(id);
   change(id);
 }
@@ -267,10 +227,8 @@ std::span<const uint32_t> PricedShares::update() {
 }
 
 size_t PricedShares::bytes() const {
-  const size_t lists = changed_.capacity() + moved_.capacity() + queue_.capacity() + round_.capacity() +
-                       use_link_.capacity() + use_slot_.capacity() + slot_use_.capacity() + slot_group_.capacity();
-  return lists * sizeof(uint32_t) + groups_.capacity() * sizeof(Group) + links_.capacity() * sizeof(Link) +
-         use_parts_.capacity() * sizeof(uint16_t) + claims_.capacity() * sizeof(Claim);
+  const size_t lists = changed_.capacity() + moved_.capacity() + queue_.capacity() + round_.capacity();
+  return table_bytes() + lists * sizeof(uint32_t) + claims_.capacity() * sizeof(Claim);
 }
 
 }  // namespace orrery::sim

@@ -17,11 +17,34 @@
 
 #include <vector>
 
-#include "tools/sim/fluid/shares.h"
+#include "tools/sim/fluid/share_table.h"
 
 namespace orrery::sim {
 
-class PricedShares final : public Shares {
+struct PricedSharesGroup {
+  double rate = 0;
+  double limit = 0;
+  double part = 1;
+  uint32_t first_use = 0;
+  uint32_t flows = 0;
+  uint16_t uses = 0;
+  bool changed = false;
+  bool moved = false;
+};
+struct PricedSharesLink {
+  double capacity = 0;
+  double load = 0;
+  // Of a flow that pays no other price; a NIC's: nobody is above it.
+  double level = 0;
+  double price = 0;
+  uint32_t reverse = kNone;
+  uint32_t first_slot = 0;
+  uint32_t listed = 0;  // groups with flows
+  bool at_host = false;
+  bool waiting = false;  // in queue_ or round_
+};
+
+class PricedShares final : public ShareTable<PricedSharesGroup, PricedSharesLink> {
  public:
   enum class Alpha { kWindows, kDcqcn };
   struct LinkShape {
@@ -35,44 +58,15 @@ class PricedShares final : public Shares {
 
   uint32_t add_group(std::span<const uint32_t> links, std::span<const uint16_t> parts, uint16_t of,
                      double limit_bps) override;
-  void reserve(size_t groups, size_t uses) override;
-  void seal() override;
   void set_flows(uint32_t group, uint32_t flows) override;
   void set_parts(uint32_t group, std::span<const uint16_t> parts, uint16_t of) override;
   void set_capacity(uint32_t link, double capacity_bps) override;
   std::span<const uint32_t> update() override;
-  double rate_bps(uint32_t group) const override { return groups_[group].rate; }
-  std::span<const uint32_t> links(uint32_t group) const override {
-    return {use_link_.data() + groups_[group].first_use, groups_[group].uses};
-  }
-  double share(uint32_t group, size_t use) const override {
-    return use_parts_[groups_[group].first_use + use] * groups_[group].part;
-  }
   size_t bytes() const override;
 
  private:
-  struct Group {
-    double rate = 0;
-    double limit = 0;
-    double part = 1;
-    uint32_t first_use = 0;
-    uint32_t flows = 0;
-    uint16_t uses = 0;
-    bool changed = false;
-    bool moved = false;
-  };
-  struct Link {
-    double capacity = 0;
-    double load = 0;
-    // Of a flow that pays no other price; a NIC's: nobody is above it.
-    double level = 0;
-    double price = 0;
-    uint32_t reverse = kNone;
-    uint32_t first_slot = 0;
-    uint32_t listed = 0;  // groups with flows
-    bool at_host = false;
-    bool waiting = false;  // in queue_ or round_
-  };
+  using Group = PricedSharesGroup;
+  using Link = PricedSharesLink;
   // A flow as one link sees it.
   struct Claim {
     uint32_t group;
@@ -103,11 +97,6 @@ class PricedShares final : public Shares {
 
   const Alpha alpha_;
   const double ack_part_, tolerance_;
-  std::vector<Group> groups_;
-  std::vector<Link> links_;
-  std::vector<uint32_t> use_link_, use_slot_;  // by use; the slot relative to Link::first_slot
-  std::vector<uint16_t> use_parts_;            // by use
-  std::vector<uint32_t> slot_use_, slot_group_;
   std::vector<uint32_t> changed_, moved_;  // groups
   std::vector<uint32_t> queue_, round_;    // links, in the order they were put off balance
   std::vector<Claim> claims_;              // of the link that is being balanced
