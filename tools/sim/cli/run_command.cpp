@@ -52,8 +52,9 @@ class RunCommand {
       return "this takes minutes; fewer schemes (--scheme ecmp,orrery) take less, and so do ranks that share a host "
              "(--ranks-per-host) and rings of fewer steps (--ring-steps 16, max_steps in a scenario), which have the "
              "same volumes and paths";
-    return "packet by packet this takes minutes; --engine fluid moves the same as flows, without queues and losses, in "
-           "seconds";
+    return "packet by packet this takes minutes; --engine fluid moves the same as flows, without queues and losses, "
+           "far "
+           "sooner";
   }
 
   // Each part is made when it is known to fit.
